@@ -1,0 +1,426 @@
+//! The journal's entries: what is written, and nothing that can be derived.
+//!
+//! One record per entry, told apart by its `entry` field. What an entry does to an operation is decided in one
+//! place, the table in [`operation`](crate::operation).
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use serde_json::value::RawValue;
+
+use crate::body::Body;
+use crate::ids::{Attempt, Digest, Epoch, HoldId, Kind, OpNumber, RequestId, Revision, TurnNumber};
+use crate::key::Key;
+use crate::outcome::{Counts, Fault, Receipt, Via};
+use crate::record::record;
+use crate::time::{Mark, Pause, Wall};
+
+/// How doubt about an operation ends: fixed when its kind is registered, stored when it is bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RecoveryClass {
+    /// A reconciler asks the remote.
+    Ask,
+    /// The remote drops duplicates of our key for a while: inside that time execute again.
+    Repeat,
+    /// Nothing can be asked: a person answers.
+    Halt,
+}
+
+/// Whether a person must say yes before an operation runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Approval {
+    /// One yes, bound to exactly what will run.
+    Required,
+}
+
+/// How a turn ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum End {
+    /// Every operation succeeded or was skipped.
+    Completed,
+    /// An operation failed for good or was denied.
+    Failed,
+    /// A person cancelled it.
+    Cancelled,
+}
+
+record! {
+    /// The session exists.
+    pub struct Opened: entry "opened" {
+        /// Who acts, for people.
+        agent: String,
+        /// What for, for people.
+        task: String,
+        ;
+        /// W3C trace context of the caller.
+        traceparent: String,
+    }
+}
+
+record! {
+    /// Messages were added to the conversation; their content is kept beside the journal, by digest.
+    pub struct Said: entry "said" {
+        /// Digest of the messages' canonical JSON list.
+        digest: Digest,
+        /// How many messages.
+        messages: u32,
+        /// Length of that list, in bytes.
+        bytes: u64,
+        ;
+    }
+}
+
+record! {
+    /// One operation as it was bound, with the terms under which it runs, whoever runs it.
+    pub struct BoundOperation {
+        /// The kind of effect.
+        kind: Kind,
+        /// Where: a repository, an account, a host.
+        repo: String,
+        /// On what: a branch, a number, a path.
+        target: String,
+        /// The body's canonical text: what is executed, byte for byte.
+        body: Body,
+        /// The idempotency key.
+        key: Key,
+        /// Which of the session's equal operations this is, from 1.
+        occurrence: u64,
+        /// How doubt ends.
+        recovery: RecoveryClass,
+        /// Time for one attempt, in milliseconds.
+        deadline_ms: u64,
+        /// How long a landing may stay invisible, in milliseconds.
+        lag_ms: u64,
+        /// Whether all that works on it runs on this machine, below our guard.
+        local: bool,
+        /// Whether a look-up can tell this operation from an equal one.
+        distinguishes: bool,
+        /// Refusals before it fails.
+        attempts_max: u32,
+        /// First wait after a refusal, in milliseconds.
+        backoff_ms: u64,
+        ;
+        /// For `repeat`: how long the remote remembers our key, in milliseconds.
+        within_ms: u64,
+        /// The model's id of the call, for tracing only.
+        call_id: String,
+        /// Whether a person must say yes first.
+        approval: Approval,
+        /// The body's fields that make the key, where the kind names some.
+        identity: Vec<String>,
+        /// `repo` and `target` in the form that makes the key, where that differs.
+        place: Vec<String>,
+        /// For `repeat`: whether a reconciler can be asked once the remote has forgotten the key.
+        then_ask: bool,
+    }
+}
+
+record! {
+    /// A turn's plan was bound.
+    pub struct Bound: entry "bound" {
+        /// The lane: 0 for a plan.
+        lane: u32,
+        /// The turn's number.
+        turn: TurnNumber,
+        /// Digest of what makes two plans equal.
+        digest: Digest,
+        /// What the turn says when all of it is done.
+        verdict: String,
+        /// Its operations, in order.
+        operations: Vec<BoundOperation>,
+        ;
+        /// Why, in the planner's words.
+        rationale: String,
+        /// The folder against which relative paths in bodies are read.
+        dir: String,
+    }
+}
+
+record! {
+    /// Ownership changed.
+    pub struct Claimed: entry "claimed" {
+        /// The new epoch.
+        epoch: Epoch,
+        /// The random id of the hold: it alone decides.
+        hold: HoldId,
+        /// Who, for people.
+        owner: String,
+        ;
+    }
+}
+
+record! {
+    /// The owner let go.
+    pub struct Released: entry "released" { ; }
+}
+
+record! {
+    /// An attempt may begin once this is durable.
+    pub struct Intended: entry "intended" {
+        /// The operation.
+        op: OpNumber,
+        /// Its key.
+        key: Key,
+        /// The attempt.
+        attempt: Attempt,
+        /// The whole time it has, in milliseconds, counted from the mark.
+        budget_ms: u64,
+        /// The boot on which it was intended.
+        boot: String,
+        /// When, in milliseconds since that boot.
+        since_boot_ms: u64,
+        /// Its end, for people.
+        deadline: Wall,
+        ;
+        /// A hash of machine and store: the same machine on another boot is known by it.
+        machine: String,
+    }
+}
+
+record! {
+    /// The operation landed.
+    pub struct Succeeded: entry "succeeded" {
+        /// The operation.
+        op: OpNumber,
+        /// Its key.
+        key: Key,
+        /// The attempt that was open.
+        attempt: Attempt,
+        /// Who says so.
+        via: Via,
+        /// What it left behind.
+        receipt: Receipt,
+        ;
+        /// The person who says so.
+        by: String,
+        /// Why.
+        because: String,
+        /// The request that this answers.
+        request: RequestId,
+    }
+}
+
+record! {
+    /// One attempt surely did not land. It settles the attempt; the operation only with `last`.
+    pub struct Failed: entry "failed" {
+        /// The operation.
+        op: OpNumber,
+        /// Its key.
+        key: Key,
+        /// The attempt.
+        attempt: Attempt,
+        /// Who says so.
+        via: Via,
+        /// What was said.
+        fault: Fault,
+        /// Which counter it goes to.
+        counts: Counts,
+        /// Whether the operation has failed for good.
+        last: bool,
+        ;
+        /// The wait before the next attempt.
+        rest: Pause,
+        /// The person who says so.
+        by: String,
+        /// Why.
+        because: String,
+        /// Said by a person before absence was earned, on their own responsibility.
+        overridden: bool,
+        /// The request that this answers.
+        request: RequestId,
+    }
+}
+
+record! {
+    /// The attempt may have landed: evidence and waits of a doubt.
+    pub struct Doubted: entry "doubted" {
+        /// The operation.
+        op: OpNumber,
+        /// Its key.
+        key: Key,
+        /// The attempt.
+        attempt: Attempt,
+        ;
+        /// What is known.
+        why: Fault,
+        /// When a process of this boot first read the intent.
+        read: Mark,
+        /// When the attempt was known to be over.
+        ended: Mark,
+        /// The next look-up is not before its end.
+        rest: Pause,
+        /// How many look-ups in a row could not tell.
+        looks: u32,
+        /// A person must answer.
+        person: bool,
+    }
+}
+
+record! {
+    /// A person said yes to exactly this.
+    pub struct Approved: entry "approved" {
+        /// The operation.
+        op: OpNumber,
+        /// Its key.
+        key: Key,
+        /// Digest of the body that may run.
+        digest: Digest,
+        /// Who.
+        by: String,
+        /// Why.
+        because: String,
+        ;
+        /// The request that this answers.
+        request: RequestId,
+    }
+}
+
+record! {
+    /// A person said no.
+    pub struct Denied: entry "denied" {
+        /// The operation.
+        op: OpNumber,
+        /// Its key.
+        key: Key,
+        /// Who.
+        by: String,
+        /// Why.
+        because: String,
+        ;
+        /// The request that this answers.
+        request: RequestId,
+    }
+}
+
+record! {
+    /// A person leaves the operation as it is and goes on.
+    pub struct Skipped: entry "skipped" {
+        /// The operation.
+        op: OpNumber,
+        /// Its key.
+        key: Key,
+        /// Who.
+        by: String,
+        /// Why.
+        because: String,
+        /// Skipped out of doubt: it may have landed.
+        may_have_landed: bool,
+        ;
+        /// The request that this answers.
+        request: RequestId,
+    }
+}
+
+record! {
+    /// A person wants no new intent; what is in doubt is settled first.
+    pub struct Cancelled: entry "cancelled" {
+        /// Who.
+        by: String,
+        /// Why.
+        because: String,
+        ;
+        /// The request that this answers.
+        request: RequestId,
+    }
+}
+
+record! {
+    /// The turn is over.
+    pub struct Finished: entry "finished" {
+        /// The lane.
+        lane: u32,
+        /// The turn.
+        turn: TurnNumber,
+        /// How it ended.
+        outcome: End,
+        ;
+    }
+}
+
+record! {
+    /// The session lives elsewhere from here on.
+    pub struct HandedOff: entry "handed_off" {
+        /// The receiving store's id.
+        to: String,
+        /// The epoch that it starts with.
+        epoch: Epoch,
+        ;
+    }
+}
+
+record! {
+    /// The store was put back to an older copy: what is not settled may have run.
+    pub struct Restored: entry "restored" {
+        /// The revision that was once reached.
+        mark_revision: Revision,
+        /// The epoch that was once reached.
+        mark_epoch: Epoch,
+        /// The boot on which this was found.
+        boot: String,
+        /// When, in milliseconds since that boot.
+        since_boot_ms: u64,
+        ;
+    }
+}
+
+macro_rules! entries {
+    ($($variant:ident $tag:literal),* $(,)?) => {
+        /// One entry of the journal.
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub enum Entry {
+            $(#[doc = concat!("`", $tag, "`")] $variant($variant),)*
+        }
+
+        impl Entry {
+            /// The words that an entry's `entry` field may hold.
+            pub const TAGS: &[&str] = &[$($tag),*];
+
+            /// The entry's word.
+            #[must_use]
+            pub const fn tag(&self) -> &'static str {
+                match self { $(Self::$variant(_) => $tag,)* }
+            }
+        }
+
+        $(impl From<$variant> for Entry {
+            fn from(entry: $variant) -> Self { Self::$variant(entry) }
+        })*
+
+        impl Serialize for Entry {
+            fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                match self { $(Self::$variant(entry) => entry.serialize(to),)* }
+            }
+        }
+
+        impl<'de> Deserialize<'de> for Entry {
+            fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                let raw = Box::<RawValue>::deserialize(from)?;
+                let peeked: Peek = serde_json::from_str(raw.get()).map_err(D::Error::custom)?;
+                match peeked.entry.as_str() {
+                    $($tag => serde_json::from_str(raw.get()).map(Self::$variant).map_err(D::Error::custom),)*
+                    other => Err(D::Error::custom(format!("{UNKNOWN_ENTRY} `{other}`"))),
+                }
+            }
+        }
+    };
+}
+
+/// How the error for an entry that this version does not know begins.
+pub(crate) const UNKNOWN_ENTRY: &str = "this version knows no entry";
+
+record! {
+    /// Reads only the tag.
+    pub struct Peek {
+        /// The entry's word.
+        entry: String,
+        ;
+    }
+}
+
+entries! {
+    Opened "opened", Said "said", Bound "bound", Claimed "claimed", Released "released",
+    Intended "intended", Succeeded "succeeded", Failed "failed", Doubted "doubted",
+    Approved "approved", Denied "denied", Skipped "skipped", Cancelled "cancelled",
+    Finished "finished", HandedOff "handed_off", Restored "restored",
+}

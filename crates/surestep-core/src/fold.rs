@@ -1,0 +1,463 @@
+//! The fold: what a session's commits amount to.
+//!
+//! [`Session::take`] takes one commit and refuses whatever the protocol does not allow, so a journal that loads is
+//! a journal that the protocol could have written. The table that moves an operation is in
+//! [`operation`](crate::operation).
+
+use std::sync::Arc;
+
+use crate::bind::Occurrence;
+use crate::commit::Commit;
+use crate::entry::{
+    Approval, Approved, Bound, BoundOperation, Cancelled, Claimed, Denied, Doubted, Entry, Failed, Finished,
+    HandedOff, Intended, Opened, Restored, Skipped, Succeeded,
+};
+use crate::ids::{Attempt, Epoch, OpNumber, Revision};
+use crate::key::Key;
+use crate::limits::RESTARTS_MAX;
+use crate::operation::{self, Event, Illegal, State};
+use crate::outcome::{Counts, Via};
+use crate::session::{AttemptRecord, BoundTurn, Operation, Session, ending};
+use crate::time::{Mark, Wall};
+
+/// Why an entry or a commit does not fit its session.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Misfit {
+    /// The operation's state does not allow it.
+    #[error("operation {op}: {illegal}")]
+    Illegal {
+        /// The operation.
+        op: OpNumber,
+        /// What the table says.
+        #[source]
+        illegal: Illegal,
+    },
+    /// It names an operation that the session does not have.
+    #[error("there is no operation {op} with key {key}")]
+    NoSuchOperation {
+        /// The number.
+        op: OpNumber,
+        /// The key.
+        key: Key,
+    },
+    /// It names another attempt than the open one.
+    #[error("operation {op} is at attempt {current}, not {named}")]
+    WrongAttempt {
+        /// The operation.
+        op: OpNumber,
+        /// The attempt that is open.
+        current: Attempt,
+        /// The attempt that it names.
+        named: Attempt,
+    },
+    /// The commit does not follow the one before it.
+    #[error("the chain is broken: {why}")]
+    Chain {
+        /// How.
+        why: String,
+    },
+    /// The order of entries is not one that the protocol writes.
+    #[error("{entry}: {why}")]
+    Order {
+        /// The entry.
+        entry: &'static str,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+fn order(entry: &'static str, why: impl Into<String>) -> Misfit {
+    Misfit::Order { entry, why: why.into() }
+}
+
+/// What a commit gives to the entries in it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Context {
+    pub(crate) revision: Revision,
+    pub(crate) at: Wall,
+}
+
+impl Session {
+    /// Takes one more commit: its place in the chain, then its entries.
+    ///
+    /// # Errors
+    /// [`Misfit`]; the session must not be used any more then.
+    pub fn take(&mut self, commit: &Commit) -> Result<(), Misfit> {
+        let chain = |why: String| Misfit::Chain { why };
+        if commit.session() != &self.id {
+            return Err(chain(format!("the commit is of session `{}`, not `{}`", commit.session(), self.id)));
+        }
+        if commit.revision() != self.revision.next() {
+            return Err(chain(format!("revision {} follows revision {}", commit.revision(), self.revision)));
+        }
+        if commit.prev() != self.head {
+            return Err(chain(format!("revision {} does not name the commit before it", commit.revision())));
+        }
+        let context = Context { revision: commit.revision(), at: commit.at() };
+        for entry in commit.entries() {
+            self.apply(entry, context)?;
+        }
+        if commit.epoch() != self.epoch {
+            return Err(chain(format!("epoch {} in a commit of epoch {}", self.epoch, commit.epoch())));
+        }
+        self.sealed(commit);
+        Ok(())
+    }
+
+    /// Counts a commit whose entries were applied.
+    pub(crate) fn sealed(&mut self, commit: &Commit) {
+        self.revision = commit.revision();
+        self.head = Some(commit.sum());
+        self.chain.push(commit.sum());
+    }
+
+    /// Applies one entry.
+    pub(crate) fn apply(&mut self, entry: &Entry, at: Context) -> Result<(), Misfit> {
+        if self.handed_off.is_some() {
+            return Err(order(entry.tag(), "the session was handed off"));
+        }
+        match entry {
+            Entry::Opened(_) | Entry::Claimed(_) | Entry::Restored(_) => {}
+            Entry::Released(_) | Entry::Said(_) | Entry::Bound(_) | Entry::Intended(_) | Entry::Succeeded(_)
+            | Entry::Failed(_) | Entry::Doubted(_) | Entry::Approved(_) | Entry::Denied(_) | Entry::Skipped(_)
+            | Entry::Cancelled(_) | Entry::Finished(_) | Entry::HandedOff(_) => {
+                if self.owner.is_none() {
+                    return Err(order(entry.tag(), "nobody has claimed the session"));
+                }
+            }
+        }
+        match entry {
+            Entry::Opened(e) => self.opened(e),
+            Entry::Said(e) => {
+                self.said.push(e.clone());
+                Ok(())
+            }
+            Entry::Bound(e) => self.bound(e),
+            Entry::Claimed(e) => self.claimed(e),
+            Entry::Released(_) => self.released(),
+            Entry::Intended(e) => self.intended(e, at),
+            Entry::Succeeded(e) => self.succeeded(e),
+            Entry::Failed(e) => self.failed(e, at),
+            Entry::Doubted(e) => self.doubted(e, at),
+            Entry::Approved(e) => self.approved(e),
+            Entry::Denied(e) => self.denied(e),
+            Entry::Skipped(e) => self.skipped(e),
+            Entry::Cancelled(e) => self.cancel(e),
+            Entry::Finished(e) => self.finished(e),
+            Entry::HandedOff(e) => self.hand_off(e),
+            Entry::Restored(e) => self.restore(e, at),
+        }
+    }
+
+    fn opened(&mut self, e: &Opened) -> Result<(), Misfit> {
+        if self.opened.is_some() || !self.turns.is_empty() {
+            return Err(order("opened", "the session is open already"));
+        }
+        self.opened = Some(e.clone());
+        Ok(())
+    }
+
+    fn claimed(&mut self, e: &Claimed) -> Result<(), Misfit> {
+        let floor = self.restored.as_ref().map_or(Epoch::NONE, |r| r.mark_epoch).max(self.epoch);
+        if e.epoch != floor.next() {
+            return Err(order("claimed", format!("epoch {} does not follow epoch {floor}", e.epoch)));
+        }
+        self.epoch = e.epoch;
+        self.owner = Some((e.hold.clone(), e.owner.clone()));
+        for operation in &mut self.operations {
+            move_by(operation, Event::OwnerOver)?;
+        }
+        Ok(())
+    }
+
+    fn released(&mut self) -> Result<(), Misfit> {
+        if let Some(open) = self.operations.iter().find(|o| o.state == State::Intended) {
+            return Err(order("released", format!("operation {} is under way", open.number)));
+        }
+        self.owner = None;
+        Ok(())
+    }
+
+    fn bound(&mut self, e: &Bound) -> Result<(), Misfit> {
+        let (last, done) = self.turn().map_or((0, true), |t| (t.number.value(), t.ended.is_some()));
+        if !done || e.turn.value() != last + 1 {
+            return Err(order("bound", format!("turn {} cannot follow turn {last} now", e.turn)));
+        }
+        let first = OpNumber::at(self.operations.len());
+        for bound in &e.operations {
+            let number = OpNumber::at(self.operations.len());
+            self.count_occurrence(bound, number)?;
+            let state = match (&self.restored, bound.approval) {
+                (Some(_), _) => State::InDoubt,
+                (None, Some(Approval::Required)) => State::AwaitingApproval,
+                (None, None) => State::Planned,
+            };
+            self.operations.push(Operation {
+                number,
+                turn: e.turn,
+                bound: Arc::new(bound.clone()),
+                state,
+                attempts: self.restored.iter().map(|r| lost_attempt(r, self.revision.next())).collect(),
+                answers: 0,
+                restarts: 0,
+                landed: None,
+                fault: None,
+                doubts: Vec::new(),
+                rest: None,
+                looks: 0,
+                looks_unknown: 0,
+                person: false,
+                may_have_landed: false,
+            });
+        }
+        self.cancelled = None;
+        self.turns.push(BoundTurn {
+            number: e.turn,
+            lane: e.lane,
+            digest: e.digest,
+            verdict: e.verdict.clone(),
+            rationale: e.rationale.clone(),
+            dir: e.dir.as_deref().map(Arc::from),
+            operations: (first, u32::try_from(e.operations.len()).unwrap_or(u32::MAX)),
+            ended: None,
+        });
+        Ok(())
+    }
+
+    /// The keys in a journal are those that the formula gives: an altered body with recomputed sums is found here.
+    fn count_occurrence(&mut self, bound: &BoundOperation, number: OpNumber) -> Result<(), Misfit> {
+        let derive = |n| bound.derived_key(&self.id, n).map_err(|e| order("bound", e.to_string()));
+        let first = derive(1)?;
+        let digest = bound.body.digest();
+        let entry = self.occurrences.entry(first).or_insert(Occurrence { count: 0, digest, first: number.value() });
+        entry.count += 1;
+        if entry.count != bound.occurrence || entry.digest != digest || derive(bound.occurrence)? != bound.key {
+            return Err(order("bound", format!("operation {number} does not have the key that its content gives")));
+        }
+        Ok(())
+    }
+
+    fn intended(&mut self, e: &Intended, at: Context) -> Result<(), Misfit> {
+        if self.cancelled.is_some() {
+            return Err(order("intended", "the turn is cancelled"));
+        }
+        let turn = self.turn().filter(|t| t.ended.is_none()).ok_or_else(|| order("intended", "no turn is open"))?;
+        let lowest = self.operations_of(turn).iter().find(|o| !o.state.is_settled()).map(|o| o.number);
+        if lowest != Some(e.op) {
+            return Err(order("intended", format!("operation {} is not the lowest unsettled one", e.op)));
+        }
+        let epoch = self.epoch;
+        let operation = self.named(e.op, &e.key)?;
+        let event = if operation.state == State::InDoubt { Event::Repeat } else { Event::Intend };
+        let current = operation.attempts.last().map_or(Attempt::LOST, |a| a.number);
+        if e.attempt != current.next() {
+            return Err(Misfit::WrongAttempt { op: e.op, current, named: e.attempt });
+        }
+        move_by(operation, event)?;
+        operation.rest = None;
+        operation.looks = 0;
+        operation.looks_unknown = 0;
+        operation.person = false;
+        operation.attempts.push(AttemptRecord {
+            number: e.attempt,
+            epoch,
+            revision: at.revision,
+            at: at.at,
+            intended: Mark::new(e.boot.clone(), e.since_boot_ms),
+            budget_ms: e.budget_ms,
+            deadline: e.deadline,
+            machine: e.machine.clone().unwrap_or_default(),
+            reads: Vec::new(),
+            ended: None,
+            absent: false,
+        });
+        Ok(())
+    }
+
+    fn succeeded(&mut self, e: &Succeeded) -> Result<(), Misfit> {
+        let operation = self.open_attempt(e.op, &e.key, e.attempt)?;
+        move_by(operation, Event::Land)?;
+        operation.landed = Some((e.receipt.clone(), e.via));
+        operation.rest = None;
+        operation.person = false;
+        self.requests.extend(e.request.clone());
+        Ok(())
+    }
+
+    fn failed(&mut self, e: &Failed, at: Context) -> Result<(), Misfit> {
+        let cancelled = self.cancelled.is_some();
+        let operation = self.open_attempt(e.op, &e.key, e.attempt)?;
+        // What the adapter or the engine says of its own attempt says nothing of an earlier one.
+        let of_all = match e.via {
+            Via::Reconciled | Via::Operator => true,
+            Via::Executed | Via::Late | Via::Engine => false,
+        };
+        for attempt in &mut operation.attempts {
+            attempt.absent |= of_all || attempt.number == e.attempt;
+        }
+        let event = match (operation.unaccounted().next().is_some(), e.last) {
+            (true, _) => Event::StillInDoubt,
+            (false, true) => Event::NotLandedForGood,
+            (false, false) => Event::NotLanded,
+        };
+        move_by(operation, event)?;
+        if cancelled && operation.state == State::Retrying {
+            move_by(operation, Event::Cancel)?;
+        }
+        match e.counts {
+            Counts::Answer => operation.answers = operation.answers.saturating_add(1),
+            Counts::Restart => operation.restarts = operation.restarts.saturating_add(1).min(RESTARTS_MAX),
+            Counts::Nothing => {}
+        }
+        if e.via == Via::Operator {
+            operation.restarts = 0;
+        }
+        operation.fault = Some(e.fault.clone());
+        operation.doubts.push((at.at, e.fault.clone()));
+        operation.rest = e.rest.clone();
+        operation.person = false;
+        self.requests.extend(e.request.clone());
+        Ok(())
+    }
+
+    fn doubted(&mut self, e: &Doubted, at: Context) -> Result<(), Misfit> {
+        let operation = self.named(e.op, &e.key)?;
+        let last = operation.attempts.last().map(|a| a.number);
+        let Some(attempt) = operation.attempts.iter_mut().find(|a| a.number == e.attempt) else {
+            let current = last.unwrap_or(Attempt::LOST);
+            return Err(Misfit::WrongAttempt { op: e.op, current, named: e.attempt });
+        };
+        attempt.reads.extend(e.read.clone());
+        if attempt.ended.is_none() {
+            attempt.ended.clone_from(&e.ended);
+        }
+        move_by(operation, Event::Doubt)?;
+        if let Some(why) = &e.why {
+            operation.fault = Some(why.clone());
+            operation.doubts.push((at.at, why.clone()));
+        }
+        if let Some(looks) = e.looks {
+            operation.looks = operation.looks.saturating_add(1);
+            operation.looks_unknown = looks;
+        }
+        operation.rest = e.rest.clone().or(operation.rest.take());
+        operation.person = e.person.unwrap_or(operation.person);
+        Ok(())
+    }
+
+    fn approved(&mut self, e: &Approved) -> Result<(), Misfit> {
+        let operation = self.named(e.op, &e.key)?;
+        if operation.bound.body.digest() != e.digest {
+            return Err(order("approved", format!("operation {} is not what was approved", e.op)));
+        }
+        move_by(operation, Event::Approve)?;
+        self.requests.extend(e.request.clone());
+        Ok(())
+    }
+
+    fn denied(&mut self, e: &Denied) -> Result<(), Misfit> {
+        move_by(self.named(e.op, &e.key)?, Event::Deny)?;
+        self.requests.extend(e.request.clone());
+        Ok(())
+    }
+
+    fn skipped(&mut self, e: &Skipped) -> Result<(), Misfit> {
+        let operation = self.named(e.op, &e.key)?;
+        if e.may_have_landed != (operation.state == State::InDoubt) {
+            return Err(order("skipped", format!("operation {} is {}", e.op, operation.state)));
+        }
+        move_by(operation, Event::Skip)?;
+        operation.may_have_landed = e.may_have_landed;
+        operation.rest = None;
+        operation.person = false;
+        self.requests.extend(e.request.clone());
+        Ok(())
+    }
+
+    fn cancel(&mut self, e: &Cancelled) -> Result<(), Misfit> {
+        let turn = self.turn().filter(|t| t.ended.is_none()).ok_or_else(|| order("cancelled", "no turn is open"))?;
+        let (first, count) = (turn.operations.0.index(), turn.operations.1 as usize);
+        for operation in self.operations.iter_mut().skip(first).take(count) {
+            move_by(operation, Event::Cancel)?;
+        }
+        self.cancelled = Some(e.clone());
+        self.requests.extend(e.request.clone());
+        Ok(())
+    }
+
+    fn finished(&mut self, e: &Finished) -> Result<(), Misfit> {
+        let (cancelled, turn) = match self.turn() {
+            Some(turn) if turn.number == e.turn && turn.lane == e.lane && turn.ended.is_none() => {
+                (self.cancelled.is_some(), turn)
+            }
+            Some(_) | None => return Err(order("finished", format!("turn {} is not open", e.turn))),
+        };
+        let outcome = ending(self.operations_of(turn), cancelled);
+        if outcome != Some(e.outcome) {
+            return Err(order("finished", format!("its operations say {outcome:?}, not {:?}", e.outcome)));
+        }
+        if let Some(turn) = self.turns.last_mut() {
+            turn.ended = Some(e.outcome);
+        }
+        Ok(())
+    }
+
+    fn hand_off(&mut self, e: &HandedOff) -> Result<(), Misfit> {
+        if self.operations.iter().any(|o| o.state.is_open()) {
+            return Err(order("handed_off", "an operation is open"));
+        }
+        self.handed_off = Some(e.clone());
+        Ok(())
+    }
+
+    fn restore(&mut self, e: &Restored, at: Context) -> Result<(), Misfit> {
+        for operation in self.operations.iter_mut().filter(|o| !o.state.is_settled()) {
+            move_by(operation, Event::Restore)?;
+            // The lost attempt stands before those that are known: numbers only grow.
+            operation.attempts.insert(0, lost_attempt(e, at.revision));
+        }
+        self.owner = None;
+        self.restored = Some(e.clone());
+        Ok(())
+    }
+
+    fn named(&mut self, op: OpNumber, key: &Key) -> Result<&mut Operation, Misfit> {
+        self.operations
+            .get_mut(op.index())
+            .filter(|operation| operation.bound.key == *key)
+            .ok_or_else(|| Misfit::NoSuchOperation { op, key: key.clone() })
+    }
+
+    fn open_attempt(&mut self, op: OpNumber, key: &Key, named: Attempt) -> Result<&mut Operation, Misfit> {
+        let operation = self.named(op, key)?;
+        let current = operation.attempts.last().map_or(Attempt::LOST, |a| a.number);
+        if current != named {
+            return Err(Misfit::WrongAttempt { op, current, named });
+        }
+        Ok(operation)
+    }
+}
+
+fn move_by(operation: &mut Operation, event: Event) -> Result<(), Misfit> {
+    operation.state = operation::step(operation.state, event)
+        .map_err(|illegal| Misfit::Illegal { op: operation.number, illegal })?;
+    Ok(())
+}
+
+fn lost_attempt(restored: &Restored, revision: Revision) -> AttemptRecord {
+    let mark = Mark::new(restored.boot.clone(), restored.since_boot_ms);
+    AttemptRecord {
+        number: Attempt::LOST,
+        epoch: restored.mark_epoch,
+        revision,
+        at: Wall::from_unix_ms(0),
+        intended: mark,
+        budget_ms: 0,
+        deadline: Wall::from_unix_ms(0),
+        machine: String::new(),
+        reads: Vec::new(),
+        ended: None,
+        absent: false,
+    }
+}

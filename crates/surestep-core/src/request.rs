@@ -1,0 +1,51 @@
+//! A person's word for a session: what `resolve`, `approve`, `deny` and `cancel` put to it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{Attempt, OpNumber, RequestId};
+use crate::key::Key;
+use crate::outcome::Receipt;
+use crate::record::record;
+
+/// What the person says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Word {
+    /// The doubted attempt landed.
+    Landed,
+    /// None of the operation's attempts landed: it may run again, once that could be true.
+    NotLanded,
+    /// None of the operation's attempts landed: run again now, on the person's own responsibility.
+    NotLandedNow,
+    /// Leave the operation as it is and go on with the next one.
+    Skip,
+    /// Yes, run exactly this.
+    Approve,
+    /// No, never run this.
+    Deny,
+    /// Start nothing more.
+    Cancel,
+}
+
+record! {
+    /// One word of one person.
+    pub struct Request {
+        /// A random id: folding the same request twice does nothing.
+        id: RequestId,
+        /// What is said.
+        word: Word,
+        /// Who says it.
+        by: String,
+        /// Why.
+        because: String,
+        ;
+        /// The operation that it is about; all words but `cancel` name one.
+        op: OpNumber,
+        /// That operation's key.
+        key: Key,
+        /// The attempt that the person spoke of: refused once that has moved on.
+        attempt: Attempt,
+        /// With `landed`: what it left behind.
+        receipt: Receipt,
+    }
+}

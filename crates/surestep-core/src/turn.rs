@@ -1,0 +1,398 @@
+//! The protocol as a machine without I/O: [`Turn::next`] says what must happen, the caller does it and reports.
+//!
+//! The machine owns every decision; the caller owns clocks, durability and the world. Each answer is an owned
+//! command that offers only its legal continuation, so that executing before the intent is durable, settling twice
+//! or going on after a failed commit does not compile:
+//!
+//! ```text
+//! Next::Commit(Staged)    --committed()-->  Turn      (dropped: the commit failed, reload)
+//! Next::Execute(Intent)   --settle(seen)--> Turn
+//! Next::Reconcile(Doubt)  --resolve(found)-> Turn
+//! Next::Rest(Rested)
+//! ```
+//!
+//! What is decided when stands in [`need`](crate::need); what the answers are made of in [`settle`](crate::settle).
+
+use std::collections::BTreeSet;
+
+use crate::absence::Proof;
+use crate::commit::{COMMIT_FORMAT, Commit, CommitFields};
+use crate::entry::{Bound, Claimed, Doubted, Entry, Finished, Intended, Opened, Released, Said};
+use crate::envelope::Envelope;
+use crate::fold::{Context, Misfit};
+use crate::ids::{Attempt, Epoch, HoldId, OpNumber};
+use crate::need::Need;
+use crate::operation::State;
+use crate::outcome::Evidence;
+use crate::plan::{Plan, PlanError, Terms};
+use crate::record::Extra;
+use crate::report::Rest;
+use crate::session::{Operation, Session};
+use crate::settle::{Doubt, Intent};
+use crate::time::Now;
+
+/// What must happen next.
+#[must_use]
+#[derive(Debug)]
+pub enum Next {
+    /// Publish this commit, durably, only if its revision is free.
+    Commit(Staged),
+    /// Make the attempt whose intent is now durable.
+    Execute(Intent),
+    /// Ask the remote.
+    Reconcile(Doubt),
+    /// Nothing can be done now.
+    Rest(Rested),
+}
+
+/// A turn at rest, and why.
+#[derive(Debug)]
+pub struct Rested {
+    /// Where everything stands.
+    pub envelope: Envelope,
+    /// Why nothing more can be done now.
+    pub why: Rest,
+}
+
+/// A session in the hands of one hold. It is consumed by every step, so that no stale copy can act.
+#[derive(Debug)]
+pub struct Turn {
+    pub(crate) envelope: Envelope,
+    pub(crate) me: Me,
+    pub(crate) proof: Proof,
+    pub(crate) late: Vec<Evidence>,
+    /// Applied to the session, not yet in a commit.
+    pub(crate) pending: Vec<Entry>,
+    /// Content that the pending commit names by digest.
+    pub(crate) content: Vec<String>,
+    /// The attempt that this very turn made durable: the only one that it may execute.
+    pub(crate) fresh: Option<(OpNumber, Attempt)>,
+    /// Operations that were looked up in this step.
+    pub(crate) looked: BTreeSet<OpNumber>,
+    /// A plan to bind once doubts are settled.
+    pub(crate) offered: Option<Offered>,
+    /// An internal contradiction: sticky, reported by `next`.
+    pub(crate) broken: Option<Misfit>,
+}
+
+/// Who steps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Me {
+    /// The hold's random id: it alone decides.
+    pub hold: HoldId,
+    /// A label, for people.
+    pub owner: String,
+}
+
+/// A plan that was compared and accepted.
+#[derive(Debug, Clone)]
+pub(crate) struct Offered {
+    pub(crate) bound: Bound,
+    pub(crate) agent: String,
+    pub(crate) task: String,
+    /// The messages' list as canonical JSON, with their number; absent without messages.
+    pub(crate) said: Option<(String, u32)>,
+}
+
+impl Turn {
+    /// Takes up a session as its store has it, under a hold.
+    #[must_use]
+    pub fn resume(envelope: Envelope, me: Me, proof: Proof, late: Vec<Evidence>) -> Self {
+        Self {
+            envelope,
+            me,
+            proof,
+            late,
+            pending: Vec::new(),
+            content: Vec::new(),
+            fresh: None,
+            looked: BTreeSet::new(),
+            offered: None,
+            broken: None,
+        }
+    }
+
+    /// Offers a plan. An equal one on a bound turn changes nothing; a different one is refused.
+    ///
+    /// # Errors
+    /// See [`PlanError`]: nothing was written, nothing is dropped.
+    pub fn offer(mut self, plan: &Plan, terms: &Terms) -> Result<Self, PlanError> {
+        if self.envelope.compare(plan)? == crate::envelope::Compared::ToBind {
+            let session = &self.envelope.session;
+            let bound = plan.bind(&session.id, terms, &session.occurrences)?;
+            self.offered = Some(Offered {
+                bound,
+                agent: plan.agent.clone().unwrap_or_default(),
+                task: plan.task.clone().unwrap_or_default(),
+                said: plan.messages()?,
+            });
+        }
+        Ok(self)
+    }
+
+    /// Gives the session back as it stands, without what is not yet durable.
+    #[must_use]
+    pub fn into_envelope(self) -> Envelope {
+        self.envelope
+    }
+
+    /// The session as it stands.
+    #[must_use]
+    pub const fn session(&self) -> &Session {
+        &self.envelope.session
+    }
+
+    /// Says what must happen next.
+    ///
+    /// # Errors
+    /// Only when the machine contradicts its own table: a defect of this crate, and nothing is done.
+    pub fn next(mut self, now: &Now) -> Result<Next, Misfit> {
+        if let Some(broken) = self.broken.take() {
+            return Err(broken);
+        }
+        let need = self.need(now);
+        if let Need::Rest(why) = need {
+            return self.stage_or_rest(now, why);
+        }
+        if self.claim(now)? {
+            return self.stage(now, None);
+        }
+        match need {
+            Need::Rest(why) => self.stage_or_rest(now, why),
+            Need::Execute(op, attempt) if self.pending.is_empty() => Ok(self.execute(op, attempt)),
+            Need::Evidence(op, seen) => {
+                self.settle_evidence(op, &seen, now)?;
+                self.next(now)
+            }
+            Need::Bind => {
+                self.bind()?;
+                self.next(now)
+            }
+            Need::Finish(outcome) => {
+                if let Some((lane, turn)) = self.session().turn().map(|t| (t.lane, t.number)) {
+                    self.push(Finished { lane, turn, outcome, extra: Extra::default() }.into(), now)?;
+                }
+                self.next(now)
+            }
+            Need::Intend(op) => {
+                let before = self.session().operation(op).cloned();
+                self.intend(op, now)?;
+                self.stage(now, before)
+            }
+            // Evidence is durable before the remote is asked about it.
+            Need::Execute(..) | Need::Look(_) if !self.pending.is_empty() => self.stage(now, None),
+            Need::Look(op) => Ok(self.look(op, now)),
+            Need::Execute(op, attempt) => Ok(self.execute(op, attempt)),
+        }
+    }
+
+    /// Applies an entry and puts it into the commit that is being made.
+    pub(crate) fn push(&mut self, entry: Entry, now: &Now) -> Result<(), Misfit> {
+        let at = Context { revision: self.session().revision.next(), at: now.wall };
+        self.envelope.session.apply(&entry, at)?;
+        self.pending.push(entry);
+        Ok(())
+    }
+
+    /// Claims the session if this hold does not own it. True: the claim is a commit of its own, because there is a
+    /// doubt, or a predecessor that may be alive, to fence.
+    pub(crate) fn claim(&mut self, now: &Now) -> Result<bool, Misfit> {
+        let session = self.session();
+        if session.owner.as_ref().is_some_and(|(hold, _)| *hold == self.me.hold) {
+            return Ok(false);
+        }
+        let doubt = session.operations.iter().any(|o| o.state.is_open());
+        let living = session.owner.is_some() && !self.proof.predecessor_dead;
+        if session.opened.is_none() {
+            let (agent, task) = self.offered.as_ref().map(|o| (o.agent.clone(), o.task.clone())).unwrap_or_default();
+            self.push(Opened { agent, task, traceparent: None, extra: Extra::default() }.into(), now)?;
+        }
+        let session = self.session();
+        let floor = session.restored.as_ref().map_or(Epoch::NONE, |r| r.mark_epoch).max(session.epoch);
+        let Me { hold, owner } = self.me.clone();
+        self.push(Claimed { epoch: floor.next(), hold, owner, extra: Extra::default() }.into(), now)?;
+        for (op, attempt, ended) in self.unread(now) {
+            let Some(key) = self.session().operation(op).map(|o| o.bound.key) else { continue };
+            let read = Some(now.mark.clone());
+            let ended = ended.then(|| now.mark.clone());
+            let entry = Doubted { op, key, attempt, why: None, read, ended, rest: None, looks: None, person: None, extra: Extra::default() };
+            self.push(entry.into(), now)?;
+        }
+        Ok(doubt || living)
+    }
+
+    /// The attempts that a take-over must note: those without a moment on this boot's clock, and those whose end it
+    /// moves, because it came after their deadline and is the first to prove their owner's death.
+    fn unread(&self, now: &Now) -> Vec<(OpNumber, Attempt, bool)> {
+        let session = self.session();
+        let mut out = Vec::new();
+        for operation in session.operations.iter().filter(|o| o.state == State::InDoubt) {
+            for attempt in operation.unaccounted() {
+                let on_this_boot = now.mark.since(&attempt.intended);
+                let unread = on_this_boot.is_none() && !attempt.reads.iter().any(|r| now.mark.since(r).is_some());
+                let first_after = attempt.epoch.next() == session.epoch;
+                let late = on_this_boot.is_some_and(|elapsed| elapsed >= attempt.budget_ms);
+                let ended = attempt.ended.is_none() && self.proof.predecessor_dead && first_after && late;
+                if unread || ended {
+                    out.push((operation.number, attempt.number, ended));
+                }
+            }
+        }
+        out
+    }
+
+    fn bind(&mut self) -> Result<(), Misfit> {
+        let Some(offered) = self.offered.take() else { return Ok(()) };
+        let at = Context { revision: self.session().revision.next(), at: crate::time::Wall::from_unix_ms(0) };
+        if let Some((text, messages)) = offered.said {
+            let digest = crate::ids::Digest::of(text.as_bytes());
+            let said = Said { digest, messages, bytes: text.len() as u64, extra: Extra::default() };
+            self.envelope.say(&text);
+            self.content.push(text);
+            self.envelope.session.apply(&Entry::Said(said.clone()), at)?;
+            self.pending.push(said.into());
+        }
+        self.envelope.session.apply(&Entry::Bound(offered.bound.clone()), at)?;
+        self.pending.push(offered.bound.into());
+        Ok(())
+    }
+
+    fn intend(&mut self, op: OpNumber, now: &Now) -> Result<(), Misfit> {
+        let Some(operation) = self.session().operation(op) else { return Ok(()) };
+        let budget_ms = operation.bound.deadline_ms;
+        let entry = Intended {
+            op,
+            key: operation.bound.key,
+            attempt: operation.attempts.last().map_or(Attempt::LOST, |a| a.number).next(),
+            budget_ms,
+            boot: now.mark.boot.clone(),
+            since_boot_ms: now.mark.since_boot_ms,
+            deadline: now.wall.plus_ms(budget_ms),
+            machine: Some(self.proof.machine.clone()).filter(|m| !m.is_empty()),
+            extra: Extra::default(),
+        };
+        self.push(entry.into(), now)
+    }
+
+    /// A commit that leads to a rest lets the session go; a rest that has nothing to write just ends.
+    fn stage_or_rest(mut self, now: &Now, why: Rest) -> Result<Next, Misfit> {
+        if self.pending.is_empty() {
+            return Ok(Next::Rest(Rested { envelope: self.envelope, why }));
+        }
+        if self.session().operations.iter().all(|o| o.state != State::Intended) {
+            self.push(Released { extra: Extra::default() }.into(), now)?;
+        }
+        self.stage(now, None)
+    }
+
+    pub(crate) fn stage(mut self, now: &Now, before_intent: Option<Operation>) -> Result<Next, Misfit> {
+        let entries = std::mem::take(&mut self.pending);
+        let commit = seal(self.session(), entries, now)?;
+        Ok(Next::Commit(Staged { turn: self, commit, before_intent, now: now.clone() }))
+    }
+
+    /// Publishes what is pending and lets the session go, starting nothing: how a person's word is recorded while
+    /// nobody owns the session.
+    ///
+    /// # Errors
+    /// As [`Turn::next`].
+    pub fn let_go(mut self, now: &Now) -> Result<Next, Misfit> {
+        if let Some(broken) = self.broken.take() {
+            return Err(broken);
+        }
+        let need = self.need(now);
+        if let (Need::Finish(outcome), Some((lane, turn))) =
+            (&need, self.session().turn().map(|t| (t.lane, t.number)))
+        {
+            self.push(Finished { lane, turn, outcome: *outcome, extra: Extra::default() }.into(), now)?;
+        }
+        let why = self.standing(now);
+        self.stage_or_rest(now, why)
+    }
+}
+
+fn seal(session: &Session, entries: Vec<Entry>, now: &Now) -> Result<Commit, Misfit> {
+    Commit::seal(CommitFields {
+        format: COMMIT_FORMAT.into(),
+        session: session.id.clone(),
+        revision: session.revision.next(),
+        epoch: session.epoch,
+        at: now.wall,
+        entries,
+        prev: session.head,
+        extra: Extra::default(),
+    })
+    .map_err(|e| Misfit::Order { entry: "commit", why: e.to_string() })
+}
+
+/// A commit to publish. Dropping it means that it failed: reload.
+#[must_use]
+#[derive(Debug)]
+pub struct Staged {
+    turn: Turn,
+    commit: Commit,
+    before_intent: Option<Operation>,
+    now: Now,
+}
+
+impl Staged {
+    /// The commit.
+    #[must_use]
+    pub const fn commit(&self) -> &Commit {
+        &self.commit
+    }
+
+    /// Content that the commit names by digest: it must be durable first.
+    #[must_use]
+    pub fn content(&self) -> &[String] {
+        &self.turn.content
+    }
+
+    /// The attempt that begins once this is durable.
+    #[must_use]
+    pub fn intent(&self) -> Option<(OpNumber, Attempt)> {
+        self.commit.entries().iter().find_map(|entry| match entry {
+            Entry::Intended(e) => Some((e.op, e.attempt)),
+            Entry::Opened(_) | Entry::Said(_) | Entry::Bound(_) | Entry::Claimed(_) | Entry::Released(_)
+            | Entry::Succeeded(_) | Entry::Failed(_) | Entry::Doubted(_) | Entry::Approved(_)
+            | Entry::Denied(_) | Entry::Skipped(_) | Entry::Cancelled(_) | Entry::Finished(_)
+            | Entry::HandedOff(_) | Entry::Restored(_) => None,
+        })
+    }
+
+    /// The epoch that it was staged under; the commit is given up.
+    #[must_use]
+    pub fn into_epoch(self) -> Epoch {
+        self.commit.epoch()
+    }
+
+    /// The same commit without its intent, letting the session go: for when there is no room for a settle.
+    ///
+    /// # Errors
+    /// As [`Turn::next`].
+    pub fn without_intent(mut self) -> Result<Self, Misfit> {
+        let Some(before) = self.before_intent.take() else { return Ok(self) };
+        let mut fields = self.commit.into_fields();
+        fields.entries.pop();
+        if let Some(operation) = self.turn.envelope.session.operations.get_mut(before.number.index()) {
+            *operation = before;
+        }
+        self.turn.pending = fields.entries;
+        self.turn.push(Released { extra: Extra::default() }.into(), &self.now)?;
+        let entries = std::mem::take(&mut self.turn.pending);
+        self.commit = seal(self.turn.session(), entries, &self.now)?;
+        Ok(self)
+    }
+
+    /// The commit is durable: goes on.
+    #[must_use]
+    pub fn committed(self) -> Turn {
+        let fresh = self.intent();
+        let Self { mut turn, commit, .. } = self;
+        turn.fresh = fresh.or(turn.fresh);
+        turn.content.clear();
+        turn.envelope.session.sealed(&commit);
+        turn.envelope.commits.push(commit);
+        turn
+    }
+}

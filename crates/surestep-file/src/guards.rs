@@ -1,0 +1,264 @@
+//! The guards' records: which commands run, or ran, under this session's lock.
+//!
+//! A guard writes its record as `begun` before its command starts, and as `ended` after the last process below it is
+//! reaped. The store only reads them. They never break a lock and never prove a landing absent: a record that is
+//! begun, or that cannot be read, can only *deny* the proof of death; one that is ended answers a doubt.
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use surestep::entry::Entry;
+use surestep::{
+    Attempt, Epoch, Evidence, Fault, Key, Mark, OpNumber, Outcome, Raw, Receipt, SessionId, StoreError, json,
+};
+
+use crate::disk::Disk;
+use crate::fault::{found, io};
+use crate::layout::Place;
+use crate::{host, journal};
+
+/// How much of a command's output is kept with what it says.
+const TAIL_BYTES_MAX: usize = 2 << 10;
+
+/// A record, as far as it is needed here: fields that are not known are left alone.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Record {
+    format: String,
+    state: State,
+    operation: OpNumber,
+    key: Key,
+    attempt: Attempt,
+    epoch: Epoch,
+    #[serde(default)]
+    session: Option<String>,
+    #[serde(default)]
+    pid: Option<u32>,
+    #[serde(default)]
+    start_time: Option<u64>,
+    #[serde(default)]
+    boot: String,
+    #[serde(default)]
+    command: Vec<String>,
+    #[serde(default)]
+    exit: Option<Box<RawValue>>,
+    #[serde(default)]
+    cut: bool,
+    #[serde(default)]
+    stdout: String,
+    #[serde(default)]
+    stderr: String,
+    #[serde(default)]
+    ended_boot_ms: Option<u64>,
+    #[serde(default)]
+    receipt: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum State {
+    Begun,
+    Ended,
+}
+
+/// How a command ended.
+#[derive(Debug, PartialEq, Eq)]
+enum Exit {
+    Code(i64),
+    Signal(i64),
+    NotStarted,
+    Unknown,
+}
+
+/// A record's file: what its name says, and what stands in it, if that can be read.
+pub(crate) struct Filed {
+    op: OpNumber,
+    attempt: Attempt,
+    record: Option<Record>,
+}
+
+/// Reads all records of a session.
+pub(crate) fn records<D: Disk>(
+    disk: &D,
+    place: &Place,
+    session: &SessionId,
+) -> Result<Vec<Filed>, StoreError> {
+    let folder = place.guards();
+    let names = found(disk.list(&folder)).map_err(io("cannot list", &folder))?.unwrap_or_default();
+    let mut filed = Vec::new();
+    for name in names {
+        let Some((op, attempt)) = named(&name) else { continue };
+        // The record of a settled attempt may be removed at any time; one that cannot be read stays in the list.
+        match found(disk.read(&folder.join(&name))) {
+            Ok(None) => {}
+            Ok(Some(bytes)) => filed.push(Filed { op, attempt, record: parse(&bytes, op, attempt, session) }),
+            Err(_) => filed.push(Filed { op, attempt, record: None }),
+        }
+    }
+    filed.sort_by_key(|filed| (filed.op, filed.attempt));
+    Ok(filed)
+}
+
+/// The operation and attempt of a record's file name; other names are not ours.
+fn named(name: &OsStr) -> Option<(OpNumber, Attempt)> {
+    let (op, attempt) = name.to_str()?.strip_suffix(".json")?.split_once('-')?;
+    let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+    if op.len() < 4 || !digits(op) || !digits(attempt) {
+        return None;
+    }
+    Some((OpNumber::new(op.parse().ok()?), Attempt::new(attempt.parse().ok()?)))
+}
+
+fn parse(bytes: &[u8], op: OpNumber, attempt: Attempt, session: &SessionId) -> Option<Record> {
+    let text = json::text(bytes).ok()?;
+    json::check(text, json::DEPTH_FILE_MAX).ok()?;
+    let record: Record = serde_json::from_str(text).ok()?;
+    let ours = record.format == "surestep.guard/1"
+        && (record.operation, record.attempt) == (op, attempt)
+        && record.session.as_deref().is_none_or(|of| of == session.as_str());
+    ours.then_some(record)
+}
+
+/// The attempts that are not proved dead: begun on this boot and not ended, or not readable.
+///
+/// The key of a record that cannot be read is looked up in the journal, by the intent that was durable before the
+/// guard began. Where there is no such intent no effect of this session can stand behind the record.
+pub(crate) fn unfinished<D: Disk>(
+    disk: &D,
+    place: &Place,
+    session: &SessionId,
+    survey: journal::Survey,
+) -> Result<Vec<(Key, Attempt)>, StoreError> {
+    let boot = host::boot_id();
+    let mut unfinished = Vec::new();
+    let mut unreadable = Vec::new();
+    for filed in records(disk, place, session)? {
+        match filed.record {
+            Some(record) if record.state == State::Ended => {}
+            Some(record) if !boot.is_empty() && !record.boot.is_empty() && record.boot != boot => {}
+            Some(record) => unfinished.push((record.key, filed.attempt)),
+            None => unreadable.push((filed.op, filed.attempt)),
+        }
+    }
+    if !unreadable.is_empty() {
+        let commits = journal::commits(disk, place, session, surestep::Revision::FIRST, survey.last)?;
+        for entry in commits.iter().flat_map(|commit| commit.entries()) {
+            if let Entry::Intended(intended) = entry
+                && unreadable.contains(&(intended.op, intended.attempt))
+            {
+                unfinished.push((intended.key, intended.attempt));
+            }
+        }
+    }
+    Ok(unfinished)
+}
+
+/// What the ended records say of their attempts.
+pub(crate) fn evidence<D: Disk>(
+    disk: &D,
+    place: &Place,
+    session: &SessionId,
+) -> Result<Vec<Evidence>, StoreError> {
+    let records = records(disk, place, session)?;
+    Ok(records.into_iter().filter_map(|filed| filed.record).filter_map(Record::evidence).collect())
+}
+
+/// The living guards, in one line each.
+pub(crate) fn living<D: Disk>(disk: &D, place: &Place, session: &SessionId) -> Vec<String> {
+    let boot = host::boot_id();
+    let records = records(disk, place, session).unwrap_or_default();
+    let begun = records.into_iter().filter_map(|filed| filed.record).filter(|record| {
+        record.state == State::Begun
+            && record.boot == boot
+            && record.pid.is_some_and(|pid| {
+                let started = host::start_time(pid);
+                started.is_some() && (record.start_time.is_none() || record.start_time == started)
+            })
+    });
+    begun
+        .map(|record| {
+            let pid = record.pid.unwrap_or_default();
+            let command = host::shown(&record.command);
+            format!("pid {pid} ({command}) of operation {}, attempt {}", record.operation, record.attempt)
+        })
+        .collect()
+}
+
+/// The file of a record.
+pub(crate) fn file(place: &Place, op: OpNumber, attempt: Attempt) -> std::path::PathBuf {
+    place.guards().join(Path::new(&surestep::record_name(op, attempt)))
+}
+
+impl Record {
+    fn evidence(self) -> Option<Evidence> {
+        if self.state != State::Ended {
+            return None;
+        }
+        let observed = match exit(self.exit.as_deref()) {
+            Exit::NotStarted => Outcome::NotSent(Fault::new("not_started", tail(&self.stderr))),
+            // A command that was cut did not end by its own will: what its exit code means is for a look-up to say.
+            Exit::Code(0) if !self.cut => {
+                let receipt = Receipt::new(self.receipt.unwrap_or_else(|| self.key.to_string()));
+                let detail = format!(r#"{{"exit":0,"stdout":{}}}"#, json::quote(tail(&self.stdout)));
+                let receipt = match Raw::new(detail) {
+                    Ok(detail) => receipt.with_detail(detail),
+                    Err(_) => receipt,
+                };
+                Outcome::Landed(receipt.bounded())
+            }
+            ended => Outcome::Over(self.over(&ended)),
+        };
+        let ended = self.ended_boot_ms.filter(|_| !self.boot.is_empty());
+        Some(Evidence {
+            op: self.operation,
+            key: self.key,
+            attempt: self.attempt,
+            epoch: self.epoch,
+            observed,
+            ended: ended.map(|ms| Mark::new(self.boot, ms)),
+        })
+    }
+
+    fn over(&self, exit: &Exit) -> Fault {
+        let how = match exit {
+            Exit::Code(code) => format!("exit {code}"),
+            Exit::Signal(signal) => format!("ended by signal {signal}"),
+            Exit::NotStarted | Exit::Unknown => "ended, nobody knows how".to_owned(),
+        };
+        let cut = if self.cut { ", cut at the deadline" } else { "" };
+        Fault::new("exit", format!("{how}{cut}: {}", tail(&self.stderr)))
+    }
+}
+
+/// Reads how a command ended: `{"code":3}`, `{"signal":9}`, `"not_started"` or `{"not_started":…}`.
+fn exit(raw: Option<&RawValue>) -> Exit {
+    #[derive(Deserialize)]
+    struct Fields<'a> {
+        #[serde(default)]
+        code: Option<i64>,
+        #[serde(default)]
+        signal: Option<i64>,
+        #[serde(default, borrow)]
+        not_started: Option<&'a RawValue>,
+    }
+    let Some(text) = raw.map(RawValue::get) else { return Exit::Unknown };
+    if text == ""not_started"" {
+        return Exit::NotStarted;
+    }
+    match serde_json::from_str::<Fields<'_>>(text) {
+        Ok(Fields { code: Some(code), signal: None, not_started: None }) => Exit::Code(code),
+        Ok(Fields { code: None, signal: Some(signal), not_started: None }) => Exit::Signal(signal),
+        Ok(Fields { code: None, signal: None, not_started: Some(_) }) => Exit::NotStarted,
+        Ok(_) | Err(_) => Exit::Unknown,
+    }
+}
+
+/// The end of a text, within the limit and at a character border.
+fn tail(text: &str) -> &str {
+    let mut start = text.len().saturating_sub(TAIL_BYTES_MAX);
+    while !text.is_char_boundary(start) {
+        start += 1;
+    }
+    text.get(start..).unwrap_or_default()
+}

@@ -1,0 +1,86 @@
+//! Listing the sessions, in the order of their ids.
+//!
+//! A folder whose name is plain can only be that of the session of the same id, so its name is enough to put it in
+//! order; the id of every other one is read from its first commit. One that was never published is no session. One
+//! that is damaged is listed as long as its id can be told, so that reading it says what is wrong.
+
+use std::ffi::OsStr;
+
+use surestep::{Page, Revision, SessionId, SessionPage, StoreError};
+
+use crate::disk::{Disk, FileKind};
+use crate::fault::{corrupt, found, io};
+use crate::layout::{Layout, Place};
+use crate::{journal, names};
+
+/// One page of sessions.
+pub(crate) fn page<D: Disk>(disk: &D, layout: &Layout, page: &Page) -> Result<SessionPage, StoreError> {
+    let folder = layout.sessions();
+    let mut all = Vec::new();
+    for name in disk.list(&folder).map_err(io("cannot list", &folder))? {
+        if let Some(session) = id_of(disk, layout, &name)? {
+            all.push(session);
+        }
+    }
+    all.sort();
+    if let Some(after) = &page.after {
+        all.retain(|(id, _)| id > after);
+    }
+    let mut sessions = Vec::new();
+    for (id, published) in all {
+        if !published && !is_published(disk, &layout.session(&id))? {
+            continue;
+        }
+        if sessions.len() == page.limit {
+            return Ok(SessionPage { sessions, more: true });
+        }
+        sessions.push(id);
+    }
+    Ok(SessionPage { sessions, more: false })
+}
+
+/// The id of a folder's session, and whether it is known to be published; `None` for what is not ours.
+fn id_of<D: Disk>(disk: &D, layout: &Layout, name: &OsStr) -> Result<Option<(SessionId, bool)>, StoreError> {
+    let Some(name) = name.to_str() else { return Ok(None) };
+    if names::is_plain(name) {
+        return Ok(SessionId::new(name).ok().map(|id| (id, false)));
+    }
+    if !names::is_hashed(name) {
+        return Ok(None);
+    }
+    let place = layout.named(name);
+    if !is_published(disk, &place)? {
+        return Ok(None);
+    }
+    let mut revisions: Vec<_> = listed(disk, &place)?;
+    revisions.sort();
+    for revision in &revisions {
+        let file = place.commit(*revision);
+        let Ok(bytes) = disk.read(&file) else { continue };
+        if let Ok(commit) = journal::parse(&file, &bytes)
+            && names::of_id(commit.session().as_str()) == name
+        {
+            return Ok(Some((commit.session().clone(), true)));
+        }
+    }
+    Err(corrupt(place.commit(Revision::FIRST), 0, "no commit tells the id of the session"))
+}
+
+/// Whether a session ever was published: it has a commit, or a lock that says so.
+fn is_published<D: Disk>(disk: &D, place: &Place) -> Result<bool, StoreError> {
+    let stat = found(disk.stat(&place.dir)).map_err(io("cannot examine", &place.dir))?;
+    if stat.is_none_or(|stat| stat.kind != FileKind::Directory) {
+        return Ok(false);
+    }
+    match journal::survey(disk, place) {
+        Ok(survey) => Ok(!survey.is_absent()),
+        Err(StoreError::Corrupt { .. } | StoreError::TooNew { .. }) => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+fn listed<D: Disk>(disk: &D, place: &Place) -> Result<Vec<Revision>, StoreError> {
+    let folder = place.journal();
+    let names = found(disk.list(&folder)).map_err(io("cannot list", &folder))?.unwrap_or_default();
+    Ok(names.iter().filter_map(|name| names::revision(name)).collect())
+}

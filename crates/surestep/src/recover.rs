@@ -1,0 +1,135 @@
+//! When a commit fails: nothing that was seen is lost, nothing that was not sent is in doubt.
+
+use surestep_core::{Call, Epoch, Evidence, Fault, Next, Now, Outcome, Staged, Turn};
+
+use crate::engine::{Engine, Hands};
+use crate::error::{Observed, StepError};
+use crate::store::{PublishError, StoreError};
+
+impl Engine {
+    /// Somebody else published: this owner is fenced. What it saw is kept as late evidence and returned.
+    pub(crate) async fn fenced(&self, ours: Epoch, hands: &mut Hands) -> StepError {
+        let session = hands.hold.session.clone();
+        let theirs = match self.load(&session).await {
+            Ok(loaded) => loaded.envelope.session().epoch,
+            Err(e) => {
+                tracing::warn!(error = %e, "the session cannot be read after it was taken over");
+                ours
+            }
+        };
+        let observed = self.keep(hands, ours).await;
+        StepError::Fenced { session, ours, theirs, observed }
+    }
+
+    /// The store refused. What was seen goes into the error, and beside the chain if that can still be written.
+    pub(crate) async fn not_recorded(&self, source: StoreError, hands: &mut Hands, indeterminate: bool) -> StepError {
+        let observed = self.keep(hands, Epoch::NONE).await;
+        StepError::Store { source, observed, indeterminate }
+    }
+
+    async fn keep(&self, hands: &mut Hands, epoch: Epoch) -> Option<Box<Observed>> {
+        let observed = hands.observed.take()?;
+        let ended = matches!(observed.outcome, Outcome::Over(_)).then(|| self.clock.now().mark);
+        let Observed { op, key, attempt, outcome } = observed.as_ref().clone();
+        let evidence = Evidence { op, key, attempt, epoch, observed: outcome, ended };
+        if let Err(e) = self.store.keep_late(&hands.hold.session, &evidence).await {
+            tracing::warn!(error = %e, "late evidence could not be kept");
+        }
+        Some(observed)
+    }
+
+    /// Right before sending, after a pause: is the session still ours? If not, nothing was sent.
+    pub(crate) async fn still_ours(&self, call: &Call, hands: &mut Hands) -> Result<(), StepError> {
+        let not_sent = Outcome::NotSent(Fault::new("not_sent", "its owner was fenced before it could be sent"));
+        let observed = Observed { op: call.op, key: call.operation.key, attempt: call.attempt, outcome: not_sent };
+        let loaded = self.load(&call.session).await?;
+        let session = loaded.envelope.session();
+        let ours = session.owner.as_ref().is_some_and(|(hold, _)| *hold == hands.hold.id);
+        if ours && session.epoch == call.epoch {
+            match self.store.renew(&hands.hold).await {
+                Ok(()) => return Ok(()),
+                Err(e) => tracing::warn!(error = %e, "the hold is lost"),
+            }
+        }
+        hands.observed = Some(Box::new(observed));
+        Err(self.fenced(call.epoch, hands).await)
+    }
+
+    /// The lease is over. Without a rival it may be taken anew, once a step, at the next epoch, together with what
+    /// was seen first-hand; with one, this owner is fenced.
+    pub(crate) async fn take_anew(
+        &self,
+        staged: Staged,
+        hands: &mut Hands,
+        now: &Now,
+    ) -> Result<Turn, StepError> {
+        let ours = staged.commit().epoch();
+        let session = hands.hold.session.clone();
+        let head = staged.commit().prev();
+        drop(staged);
+        if hands.retaken {
+            return Err(self.fenced(ours, hands).await);
+        }
+        hands.retaken = true;
+        let Ok(hold) = self.store.hold(&session).await else { return Err(self.fenced(ours, hands).await) };
+        let mut loaded = self.load(&session).await?;
+        self.reload(&mut loaded, &hold).await?;
+        if loaded.envelope.session().head != head {
+            return Err(self.fenced(ours, hands).await);
+        }
+        hands.hold = hold;
+        let mut turn = self.take_up(loaded, &hands.hold);
+        if let Some(observed) = &hands.observed {
+            turn = turn.first_hand(observed.op, observed.attempt, observed.outcome.clone(), now);
+        }
+        Ok(turn)
+    }
+
+    /// Nobody knows whether the commit was published. Under an unbroken hold: reload; what was seen is published
+    /// anew, in a new file; an intent that this process knows it never sent is settled as *not sent*.
+    pub(crate) async fn after_indeterminate(
+        &self,
+        staged: Staged,
+        source: StoreError,
+        hands: &mut Hands,
+        now: &Now,
+    ) -> Result<Turn, StepError> {
+        let sum = staged.commit().sum();
+        let unsent = staged.intent();
+        drop(staged);
+        let session = hands.hold.session.clone();
+        let reloaded = match self.load(&session).await {
+            Ok(mut loaded) => self.reload(&mut loaded, &hands.hold).await.map(|()| loaded),
+            Err(e) => Err(e),
+        };
+        let Ok(loaded) = reloaded else { return Err(self.not_recorded(source, hands, true).await) };
+        let there = loaded.envelope.session().head == Some(sum);
+        let mut turn = self.take_up(loaded, &hands.hold);
+        if there {
+            // Its settle stands in the journal; the commit below makes it durable.
+            if let Some((op, attempt)) = unsent {
+                let outcome = Outcome::NotSent(Fault::new("not_sent", "its intent was not surely durable"));
+                turn = turn.first_hand(op, attempt, outcome, now);
+            }
+        } else if let Some(observed) = &hands.observed {
+            turn = turn.first_hand(observed.op, observed.attempt, observed.outcome.clone(), now);
+        }
+        match turn.let_go(now) {
+            Ok(Next::Commit(again)) => {
+                let published = self.store.publish(&hands.hold, again.commit(), &[]).await;
+                match published {
+                    Ok(()) => {
+                        hands.observed = None;
+                        Err(StepError::Store { source, observed: None, indeterminate: true })
+                    }
+                    Err(
+                        PublishError::NotCommitted(_) | PublishError::Taken { .. } | PublishError::Indeterminate(_),
+                    ) => Err(self.not_recorded(source, hands, true).await),
+                }
+            }
+            Ok(Next::Rest(_) | Next::Execute(_) | Next::Reconcile(_)) | Err(_) => {
+                Err(self.not_recorded(source, hands, true).await)
+            }
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! The loop: does what the machine says, and reports. An effect that panics, errs or runs out of time is *unknown*.
+
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use surestep_core::limits::SETTLE_BYTES_RESERVED;
+use surestep_core::{Doubt, Fault, Finding, Intent, Next, Now, Outcome, Rested, Staged, Turn};
+use tracing::Instrument as _;
+
+use crate::effect::Attempt;
+use crate::engine::{Engine, Hands, unknown, unregistered};
+use crate::error::{Observed, StepError};
+use crate::store::{Blob, Hold, PublishError, StoreError};
+
+impl Engine {
+    pub(crate) async fn run(&self, mut turn: Turn, mut hands: Hands) -> Result<Rested, StepError> {
+        loop {
+            let now = self.clock.now();
+            turn = match turn.next(&now)? {
+                Next::Commit(staged) => self.commit(staged, &mut hands, &now).await?,
+                Next::Execute(intent) => self.execute(intent, &mut hands).await?,
+                Next::Reconcile(doubt) => self.look(doubt, &hands.hold).await?,
+                Next::Rest(rested) => return Ok(rested),
+            };
+        }
+    }
+
+    /// Publishes a commit. Room for it and for its intent's settle is made first: a full disk stops an operation
+    /// while stopping is free.
+    pub(crate) async fn commit(&self, staged: Staged, hands: &mut Hands, now: &Now) -> Result<Turn, StepError> {
+        let mut staged = staged;
+        let mut no_room = None;
+        if staged.intent().is_some() {
+            let bytes = SETTLE_BYTES_RESERVED.max(staged.commit().text().len() as u64);
+            if let Err(source) = self.store.reserve(&hands.hold, bytes).await {
+                if hands.observed.is_none() {
+                    return Err(StepError::Store { source, observed: None, indeterminate: false });
+                }
+                staged = staged.without_intent()?;
+                no_room = Some(source);
+            }
+        }
+        let blobs: Vec<Blob> = staged.content().iter().map(|text| Blob::of(text.clone().into_bytes())).collect();
+        let revision = staged.commit().revision();
+        let span = tracing::info_span!("surestep.commit", revision = %revision);
+        let published = self.store.publish(&hands.hold, staged.commit(), &blobs).instrument(span).await;
+        match published {
+            Ok(()) => {
+                hands.observed = None;
+                let turn = staged.committed();
+                match no_room {
+                    None => Ok(turn),
+                    Some(source) => Err(StepError::Store { source, observed: None, indeterminate: false }),
+                }
+            }
+            Err(PublishError::NotCommitted(StoreError::HoldLost { .. })) => {
+                self.take_anew(staged, hands, now).await
+            }
+            Err(PublishError::Taken { .. }) => Err(self.fenced(staged.into_epoch(), hands).await),
+            Err(PublishError::NotCommitted(source)) => Err(self.not_recorded(source, hands, false).await),
+            Err(PublishError::Indeterminate(source)) => self.after_indeterminate(staged, source, hands, now).await,
+        }
+    }
+
+    async fn execute(&self, intent: Intent, hands: &mut Hands) -> Result<Turn, StepError> {
+        let call = intent.call().clone();
+        let kind = &call.operation.kind;
+        let effect = self.registry.effect(kind).ok_or_else(|| unregistered(kind))?;
+        let now = self.clock.now();
+        if intent.must_recheck(&now)
+            && let Err(e) = self.still_ours(&call, hands).await
+        {
+            return Err(e);
+        }
+        let now = self.clock.now();
+        if let Some(not_sent) = intent.refuses_to_send(&now) {
+            return Ok(intent.settle(not_sent, &now));
+        }
+        let span = tracing::info_span!(
+            "surestep.execute", op = %call.op, key = %call.operation.key, kind = %kind, attempt = %call.attempt
+        );
+        let attempt = Attempt { call: call.clone(), tether: hands.hold.tether.clone() };
+        let left = call.deadline_mark.since(&now.mark).unwrap_or(0);
+        let limit = Duration::from_millis(left.saturating_add(effect.grace_ms()));
+        let outcome = self
+            .within(limit, &hands.hold, async { effect.execute(&attempt).await })
+            .instrument(span)
+            .await
+            .unwrap_or_else(Outcome::Unknown);
+        let outcome = match outcome {
+            Outcome::Landed(receipt) => Outcome::Landed(receipt.bounded()),
+            other => other,
+        };
+        let (op, key, number) = (call.op, call.operation.key, call.attempt);
+        hands.observed = Some(Box::new(Observed { op, key, attempt: number, outcome: outcome.clone() }));
+        Ok(intent.settle(outcome, &self.clock.now()))
+    }
+
+    async fn look(&self, doubt: Doubt, hold: &Hold) -> Result<Turn, StepError> {
+        let call = doubt.call().clone();
+        let kind = &call.operation.kind;
+        let Some(reconciler) = self.registry.reconciler(kind) else {
+            let fault = Fault::new("no_reconciler", format!("this process has no reconciler for `{kind}`"));
+            return Ok(doubt.resolve(Finding::Unknown(fault), &self.clock.now()));
+        };
+        let span = tracing::info_span!("surestep.look", op = %call.op, key = %call.operation.key, kind = %kind);
+        let left = call.deadline_mark.since(&self.clock.now().mark).unwrap_or(0);
+        let limit = Duration::from_millis(left.saturating_add(1_000));
+        let attempt = Attempt { call: call.clone(), tether: hold.tether.clone() };
+        let found = self
+            .within(limit, hold, async { reconciler.look(&attempt).await })
+            .instrument(span)
+            .await
+            .unwrap_or_else(unknown);
+        Ok(doubt.resolve(found, &self.clock.now()))
+    }
+
+    /// Runs somebody else's code: a panic, an error and a time-out are faults. Leases are renewed meanwhile.
+    async fn within<T>(
+        &self,
+        limit: Duration,
+        hold: &Hold,
+        work: impl Future<Output = Result<T, Fault>>,
+    ) -> Result<T, Fault> {
+        let mut work = pin!(tokio::time::timeout(limit, work));
+        let mut renewing = pin!(self.renewing(hold));
+        std::future::poll_fn(|cx| {
+            let polled = std::panic::catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx)));
+            match polled {
+                Err(panic) => Poll::Ready(Err(Fault::new("panic", panic_text(panic.as_ref())))),
+                Ok(Poll::Ready(Err(_))) => {
+                    let message = format!("no answer within {} ms", limit.as_millis());
+                    Poll::Ready(Err(Fault::new("deadline", message)))
+                }
+                Ok(Poll::Ready(Ok(done))) => Poll::Ready(done),
+                Ok(Poll::Pending) => {
+                    let _ = renewing.as_mut().poll(cx);
+                    Poll::Pending
+                }
+            }
+        })
+        .await
+    }
+
+    /// Renews the hold's lease at a third of it, and never ends. A lease that is lost is found at the next commit.
+    async fn renewing(&self, hold: &Hold) {
+        if let Some(lease_ms) = hold.lease_ms {
+            let third = Duration::from_millis((lease_ms / 3).max(1));
+            loop {
+                tokio::time::sleep(third).await;
+                if let Err(e) = self.store.renew(hold).await {
+                    tracing::warn!(error = %e, "the lease could not be renewed");
+                    break;
+                }
+            }
+        }
+        std::future::pending::<()>().await;
+    }
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic
+        .downcast_ref::<&str>()
+        .map(|s| (*s).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned());
+    format!("the effect panicked: {}", text.unwrap_or_else(|| "no message".into()))
+}
