@@ -44,6 +44,10 @@ fn attempt_wait_ms(
     if terms.local && dead_below_guard(operation, attempt, epoch, proof, began) {
         return 0;
     }
+    // The end stands in the journal, so every look-up begins after it: without a lag no clock is needed.
+    if terms.local && terms.lag_ms == 0 && attempt.ended.is_some() {
+        return 0;
+    }
     let left = |elapsed: u64, span: u64| (span.saturating_add(terms.lag_ms).saturating_add(2)).saturating_sub(elapsed);
     let since_end = attempt.ended.as_ref().and_then(|ended| began.since(ended));
     let after_end = since_end.map(|elapsed| left(elapsed, 0));

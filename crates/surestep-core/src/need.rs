@@ -61,10 +61,10 @@ impl Turn {
 impl Envelope {
     /// Why a step would do nothing now; `None` when it has work. Needs no hold and writes nothing.
     #[must_use]
-    pub fn rests(&self, late: &[Evidence], to_bind: bool, now: &Now) -> Option<Rest> {
+    pub fn rests(&self, proof: &Proof, late: &[Evidence], to_bind: bool, now: &Now) -> Option<Rest> {
         let view = View {
             session: &self.session,
-            proof: &Proof::default(),
+            proof,
             late,
             now,
             looked: &|_| false,
@@ -152,7 +152,12 @@ impl View<'_> {
         }
         match self.pause(operation) {
             Some(rest) => Need::Rest(rest),
-            None if (self.looked)(number) => person(),
+            // One look-up per operation and step.
+            None if (self.looked)(number) => Need::Rest(Rest::Until {
+                at: self.now.wall,
+                wait_ms: 1,
+                why: format!("operation {number} ({}) may have landed: the next look-up", operation.bound.kind),
+            }),
             None => Need::Look(number),
         }
     }

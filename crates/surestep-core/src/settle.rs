@@ -2,7 +2,7 @@
 
 use crate::absence;
 use crate::call::Call;
-use crate::entry::{Doubted, Entry, Failed, Succeeded};
+use crate::entry::{Doubted, Entry, Failed, RecoveryClass, Succeeded};
 use crate::fold::Misfit;
 use crate::ids::{Attempt, OpNumber};
 use crate::key::Key;
@@ -250,6 +250,9 @@ impl Turn {
         ended: Option<Mark>,
         now: &Now,
     ) -> Result<(), Misfit> {
+        // What would be repeated at once waits as a refusal would.
+        let repeats = operation.bound.recovery == RecoveryClass::Repeat;
+        let exponent = u32::try_from(operation.attempts.len()).unwrap_or(u32::MAX).saturating_sub(1);
         let entry = Doubted {
             op: operation.number,
             key: operation.bound.key,
@@ -257,7 +260,7 @@ impl Turn {
             why: why.map(Fault::bounded),
             read: None,
             ended,
-            rest: None,
+            rest: repeats.then(|| Pause::from_now(now, backoff_ms(operation, attempt, exponent))),
             looks: None,
             person: None,
             extra: Extra::default(),

@@ -42,8 +42,7 @@ pub(crate) enum Failed {
 
 /// Creates an empty temporary file in a folder.
 pub(crate) fn create<D: Disk>(disk: &D, folder: &Path) -> Result<Temp<D::File>, StoreError> {
-    let random = names::random_hex::<12>().map_err(io("cannot get random bytes for a file in", folder))?;
-    let path = folder.join(format!("{}{random}", names::TEMP_PREFIX));
+    let path = folder.join(format!("{}{}", names::TEMP_PREFIX, surestep::random_id()));
     let file = disk.create_new(&path).map_err(io("cannot create", &path))?;
     Ok(Temp { path, file, reserved: 0 })
 }

@@ -8,10 +8,10 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
-use surestep::entry::Entry;
+use surestep::core::{Attempt, json};
 use surestep::{
-    Attempt, Epoch, Evidence, Fault, Key, Mark, OpNumber, Outcome, Raw, Receipt, SessionId, StoreError, json,
+    Entry, Epoch, Evidence, Fault, Key, Mark, OpNumber, Outcome, Raw, Receipt, Revision, SessionId,
+    StoreError,
 };
 
 use crate::disk::Disk;
@@ -19,40 +19,28 @@ use crate::fault::{found, io};
 use crate::layout::Place;
 use crate::{host, journal};
 
-/// How much of a command's output is kept with what it says.
+/// How much of a command's output is kept with what it says, in bytes.
 const TAIL_BYTES_MAX: usize = 2 << 10;
 
-/// A record, as far as it is needed here: fields that are not known are left alone.
+/// A record (`surestep.guard/1`), as far as it is needed here: fields that are not known are left alone.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Record {
     format: String,
     state: State,
+    session: String,
     operation: OpNumber,
     key: Key,
     attempt: Attempt,
     epoch: Epoch,
-    #[serde(default)]
-    session: Option<String>,
-    #[serde(default)]
-    pid: Option<u32>,
-    #[serde(default)]
-    start_time: Option<u64>,
-    #[serde(default)]
+    pid: u32,
+    start_time: u64,
     boot: String,
-    #[serde(default)]
     command: Vec<String>,
-    #[serde(default)]
-    exit: Option<Box<RawValue>>,
-    #[serde(default)]
-    cut: bool,
-    #[serde(default)]
-    stdout: String,
-    #[serde(default)]
-    stderr: String,
-    #[serde(default)]
-    ended_boot_ms: Option<u64>,
+    /// What a landing is called, where it is not the key (`git.push`: the commit id).
     #[serde(default)]
     receipt: Option<String>,
+    #[serde(default)]
+    end: Option<End>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -62,13 +50,24 @@ enum State {
     Ended,
 }
 
+/// What a record gains after the last reap.
+#[derive(Debug, Deserialize)]
+struct End {
+    exit: Exit,
+    cut: bool,
+    stdout: String,
+    stderr: String,
+    ended_boot_ms: u64,
+}
+
 /// How a command ended.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
 enum Exit {
     Code(i64),
     Signal(i64),
-    NotStarted,
-    Unknown,
+    NotStarted(String),
+    Unknown(String),
 }
 
 /// A record's file: what its name says, and what stands in it, if that can be read.
@@ -116,7 +115,8 @@ fn parse(bytes: &[u8], op: OpNumber, attempt: Attempt, session: &SessionId) -> O
     let record: Record = serde_json::from_str(text).ok()?;
     let ours = record.format == "surestep.guard/1"
         && (record.operation, record.attempt) == (op, attempt)
-        && record.session.as_deref().is_none_or(|of| of == session.as_str());
+        && record.session == session.as_str()
+        && (record.state == State::Ended) == record.end.is_some();
     ours.then_some(record)
 }
 
@@ -136,13 +136,13 @@ pub(crate) fn unfinished<D: Disk>(
     for filed in records(disk, place, session)? {
         match filed.record {
             Some(record) if record.state == State::Ended => {}
-            Some(record) if !boot.is_empty() && !record.boot.is_empty() && record.boot != boot => {}
+            Some(record) if !boot.is_empty() && record.boot != boot => {}
             Some(record) => unfinished.push((record.key, filed.attempt)),
             None => unreadable.push((filed.op, filed.attempt)),
         }
     }
     if !unreadable.is_empty() {
-        let commits = journal::commits(disk, place, session, surestep::Revision::FIRST, survey.last)?;
+        let commits = journal::commits(disk, place, session, Revision::FIRST, survey.last)?;
         for entry in commits.iter().flat_map(|commit| commit.entries()) {
             if let Entry::Intended(intended) = entry
                 && unreadable.contains(&(intended.op, intended.attempt))
@@ -171,16 +171,12 @@ pub(crate) fn living<D: Disk>(disk: &D, place: &Place, session: &SessionId) -> V
     let begun = records.into_iter().filter_map(|filed| filed.record).filter(|record| {
         record.state == State::Begun
             && record.boot == boot
-            && record.pid.is_some_and(|pid| {
-                let started = host::start_time(pid);
-                started.is_some() && (record.start_time.is_none() || record.start_time == started)
-            })
+            && host::start_time(record.pid) == Some(record.start_time)
     });
     begun
         .map(|record| {
-            let pid = record.pid.unwrap_or_default();
-            let command = host::shown(&record.command);
-            format!("pid {pid} ({command}) of operation {}, attempt {}", record.operation, record.attempt)
+            let Record { pid, operation, attempt, command, .. } = record;
+            format!("pid {pid} ({}) of operation {operation}, attempt {attempt}", host::shown(&command))
         })
         .collect()
 }
@@ -192,65 +188,25 @@ pub(crate) fn file(place: &Place, op: OpNumber, attempt: Attempt) -> std::path::
 
 impl Record {
     fn evidence(self) -> Option<Evidence> {
-        if self.state != State::Ended {
-            return None;
-        }
-        let observed = match exit(self.exit.as_deref()) {
-            Exit::NotStarted => Outcome::NotSent(Fault::new("not_started", tail(&self.stderr))),
-            // A command that was cut did not end by its own will: what its exit code means is for a look-up to say.
-            Exit::Code(0) if !self.cut => {
+        let End { exit, cut, stdout, stderr, ended_boot_ms } = self.end?;
+        let over = |how: String| {
+            let cut = if cut { ", cut at its deadline" } else { "" };
+            Outcome::Over(Fault::new("exit", format!("{how}{cut}: {}", tail(&stderr))))
+        };
+        let observed = match exit {
+            Exit::NotStarted(why) => Outcome::NotSent(Fault::new("not_started", why)),
+            // A command that was cut did not end by its own will: what it left behind is for a look-up to say.
+            Exit::Code(0) if !cut => {
                 let receipt = Receipt::new(self.receipt.unwrap_or_else(|| self.key.to_string()));
-                let detail = format!(r#"{{"exit":0,"stdout":{}}}"#, json::quote(tail(&self.stdout)));
-                let receipt = match Raw::new(detail) {
-                    Ok(detail) => receipt.with_detail(detail),
-                    Err(_) => receipt,
-                };
-                Outcome::Landed(receipt.bounded())
+                let detail = format!(r#"{{"exit":0,"stdout":{}}}"#, json::quote(tail(&stdout)));
+                Outcome::Landed(Receipt { detail: Raw::new(detail).ok(), ..receipt }.bounded())
             }
-            ended => Outcome::Over(self.over(&ended)),
+            Exit::Code(code) => over(format!("exit {code}")),
+            Exit::Signal(signal) => over(format!("ended by signal {signal}")),
+            Exit::Unknown(why) => over(format!("ended, nobody knows how ({why})")),
         };
-        let ended = self.ended_boot_ms.filter(|_| !self.boot.is_empty());
-        Some(Evidence {
-            op: self.operation,
-            key: self.key,
-            attempt: self.attempt,
-            epoch: self.epoch,
-            observed,
-            ended: ended.map(|ms| Mark::new(self.boot, ms)),
-        })
-    }
-
-    fn over(&self, exit: &Exit) -> Fault {
-        let how = match exit {
-            Exit::Code(code) => format!("exit {code}"),
-            Exit::Signal(signal) => format!("ended by signal {signal}"),
-            Exit::NotStarted | Exit::Unknown => "ended, nobody knows how".to_owned(),
-        };
-        let cut = if self.cut { ", cut at the deadline" } else { "" };
-        Fault::new("exit", format!("{how}{cut}: {}", tail(&self.stderr)))
-    }
-}
-
-/// Reads how a command ended: `{"code":3}`, `{"signal":9}`, `"not_started"` or `{"not_started":…}`.
-fn exit(raw: Option<&RawValue>) -> Exit {
-    #[derive(Deserialize)]
-    struct Fields<'a> {
-        #[serde(default)]
-        code: Option<i64>,
-        #[serde(default)]
-        signal: Option<i64>,
-        #[serde(default, borrow)]
-        not_started: Option<&'a RawValue>,
-    }
-    let Some(text) = raw.map(RawValue::get) else { return Exit::Unknown };
-    if text == ""not_started"" {
-        return Exit::NotStarted;
-    }
-    match serde_json::from_str::<Fields<'_>>(text) {
-        Ok(Fields { code: Some(code), signal: None, not_started: None }) => Exit::Code(code),
-        Ok(Fields { code: None, signal: Some(signal), not_started: None }) => Exit::Signal(signal),
-        Ok(Fields { code: None, signal: None, not_started: Some(_) }) => Exit::NotStarted,
-        Ok(_) | Err(_) => Exit::Unknown,
+        let Self { operation: op, key, attempt, epoch, boot, .. } = self;
+        Some(Evidence { op, key, attempt, epoch, observed, ended: Some(Mark::new(boot, ended_boot_ms)) })
     }
 }
 

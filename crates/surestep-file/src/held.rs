@@ -14,7 +14,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use surestep::entry::{self, Entry, Succeeded};
+use surestep::core::entry::{self, Entry, Succeeded};
 use surestep::{Blob, Commit, Digest, PublishError, RequestId, Revision, SessionId, StoreError};
 
 use crate::atomic::{self, Failed, Temp};
@@ -145,7 +145,10 @@ impl<D: Disk> Held<D> {
         let mut state = self.state();
         if !state.born {
             let folder = self.place.journal();
-            self.store.disk.sync_dir(&self.journal).map_err(io("cannot make the names durable in", &folder))?;
+            self.store
+                .disk
+                .sync_dir(&self.journal)
+                .map_err(io("cannot make the names durable in", &folder))?;
             self.make_born(&mut state)?;
         }
         Ok(())
@@ -222,12 +225,9 @@ impl<D: Disk> Held<D> {
     /// Removes what a durable commit has made superfluous. What cannot be removed does no harm.
     fn tidy(&self, commit: &Commit) {
         let disk = &self.store.disk;
-        let record = |op: OpNumber, attempt: Attempt| {
-            let _ = disk.remove(&guards::file(&self.place, op, attempt));
-        };
         for entry in commit.entries() {
-            if let Entry::Succeeded(Succeeded { op, attempt, .. }) | Entry::Failed(entry::Failed { op, attempt, .. }) =
-                entry
+            if let Entry::Succeeded(Succeeded { op, attempt, .. })
+            | Entry::Failed(entry::Failed { op, attempt, .. }) = entry
             {
                 let _ = disk.remove(&guards::file(&self.place, *op, *attempt));
             }

@@ -80,18 +80,12 @@ pub(crate) fn take<D: Disk>(store: &Arc<Shared<D>>, session: &SessionId) -> Resu
     }
     leave_note(disk, &held.place);
     store.remember(&held);
-    let id = names::random_hex::<16>().map_err(io("cannot get random bytes for a hold on", &held.place.dir))?;
-    let id = HoldId::new(id).map_err(|error| StoreError::Other(error.to_string()))?;
+    let id = HoldId::new(surestep::random_id()).map_err(|error| StoreError::Other(error.to_string()))?;
     Ok(Hold { id, session: session.clone(), proof, tether, lease_ms: None, inner: held })
 }
 
 /// Makes the session's folders. They are durable once the lock says `born`; until then they are made so each time.
-fn make_folders<D: Disk>(
-    disk: &D,
-    store: &Shared<D>,
-    place: &Place,
-    birth: Birth,
-) -> Result<(), StoreError> {
+fn make_folders<D: Disk>(disk: &D, store: &Shared<D>, place: &Place, birth: Birth) -> Result<(), StoreError> {
     let mut made = atomic::make_folder(disk, &place.dir)?;
     for folder in place.folders() {
         made |= atomic::make_folder(disk, &folder)?;
@@ -174,7 +168,11 @@ fn leave_note<D: Disk>(disk: &D, place: &Place) {
     };
     let Ok(text) = serde_json::to_string(&note) else { return };
     let Ok(temp) = atomic::create(disk, &place.dir) else { return };
-    if disk.write(&temp.file, text.as_bytes()).and_then(|()| disk.replace(&temp.path, &place.holder())).is_err() {
+    if disk
+        .write(&temp.file, text.as_bytes())
+        .and_then(|()| disk.replace(&temp.path, &place.holder()))
+        .is_err()
+    {
         atomic::discard(disk, &temp.path);
     }
 }

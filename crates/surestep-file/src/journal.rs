@@ -23,8 +23,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use surestep::commit::CommitError;
-use surestep::{Commit, Revision, SessionId, StoreError, json};
+use surestep::core::{CommitError, json};
+use surestep::{Commit, Revision, SessionId, StoreError};
 
 use crate::disk::{Disk, FileKind};
 use crate::fault::{corrupt, found, io};
@@ -72,7 +72,11 @@ pub(crate) fn survey<D: Disk>(disk: &D, place: &Place) -> Result<Survey, StoreEr
         None => return Ok(Survey { birth: Birth::None, last: Revision::NONE }),
         Some(FileKind::Directory) => {}
         Some(odd @ (FileKind::Regular | FileKind::Link | FileKind::Special)) => {
-            return Err(corrupt(&place.dir, 0, format!("{odd} stands where a session's folder was expected")));
+            return Err(corrupt(
+                &place.dir,
+                0,
+                format!("{odd} stands where a session's folder was expected"),
+            ));
         }
     }
     let mut birth = birth(disk, place)?;
@@ -89,9 +93,11 @@ pub(crate) fn survey<D: Disk>(disk: &D, place: &Place) -> Result<Survey, StoreEr
             0,
             "the journal is empty, and the lock says that the session was published",
         )),
-        (Birth::Damaged, true) => {
-            Err(corrupt(place.lock(), 0, "the lock says neither `bearing` nor `born`, and the journal is empty"))
-        }
+        (Birth::Damaged, true) => Err(corrupt(
+            place.lock(),
+            0,
+            "the lock says neither `bearing` nor `born`, and the journal is empty",
+        )),
         (Birth::None | Birth::Bearing, true) | (Birth::Bearing | Birth::Born | Birth::Damaged, false) => {
             Ok(Survey { birth, last })
         }
@@ -156,10 +162,12 @@ pub(crate) fn commit<D: Disk>(
 /// Reads a commit's text strictly.
 pub(crate) fn parse(file: &Path, bytes: &[u8]) -> Result<Commit, StoreError> {
     let text = json::text(bytes).map_err(|error| corrupt(file, error.offset, error.why.to_string()))?;
-    Commit::parse(text).map_err(|error| match error {
-        CommitError::Json(error) => corrupt(file, error.offset, error.why.to_string()),
-        CommitError::TooNew { what } => StoreError::TooNew { file: file.to_owned(), what },
-        other => corrupt(file, 0, other.to_string()),
+    Commit::parse(text).map_err(|error| {
+        if let CommitError::TooNew { what } = error {
+            return StoreError::TooNew { file: file.to_owned(), what };
+        }
+        let offset = if let CommitError::Json(json) = &error { json.offset } else { 0 };
+        corrupt(file, offset, error.to_string())
     })
 }
 

@@ -6,8 +6,8 @@
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use surestep::{Attempt, Epoch, Evidence, Fault, Key, Mark, OpNumber, Outcome, Receipt, Request, StoreError};
-use surestep::outcome::Retry;
+use surestep::core::Attempt;
+use surestep::{Epoch, Evidence, Fault, Key, Mark, OpNumber, Outcome, Receipt, Request, Retry, StoreError};
 
 use crate::atomic::{self, Failed};
 use crate::disk::Disk;
@@ -72,7 +72,7 @@ pub(crate) fn keep_late<D: Disk>(disk: &D, place: &Place, evidence: &Evidence) -
         ended: evidence.ended.clone(),
     };
     let folder = place.late();
-    let random = names::random_hex::<8>().map_err(io("cannot get random bytes for a file in", &folder))?;
+    let random = surestep::random_id();
     let name = folder.join(format!("{:04}-{}-{random}.json", evidence.op, evidence.attempt));
     keep(disk, place, &name, &file).map(drop)
 }

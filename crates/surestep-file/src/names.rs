@@ -63,17 +63,6 @@ pub(crate) fn is_temp(name: &OsStr) -> bool {
     name.to_str().is_some_and(|name| name.starts_with(TEMP_PREFIX))
 }
 
-/// Random hex digits, two for each byte.
-pub(crate) fn random_hex<const BYTES: usize>() -> std::io::Result<String> {
-    use std::fmt::Write as _;
-    let mut bytes = [0_u8; BYTES];
-    getrandom::fill(&mut bytes).map_err(std::io::Error::other)?;
-    Ok(bytes.iter().fold(String::with_capacity(2 * BYTES), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    }))
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::HashMap;
@@ -84,14 +73,39 @@ mod tests {
     fn odd_ids_have_names_of_their_own_that_stay_inside() {
         let long = "x".repeat(65);
         let ids = [
-            "fix-118", "a/b", "a_b", "a:b", "..", ".", "...", "-rf", "a.", "a", "A", "Fix-118", ".hidden", "a~b",
-            "caf\u{e9}", "cafe\u{301}", "con", "a b", "\u{202e}x", "../../etc/passwd", "/etc/passwd", &long,
+            "fix-118",
+            "a/b",
+            "a_b",
+            "a:b",
+            "..",
+            ".",
+            "...",
+            "-rf",
+            "a.",
+            "a",
+            "A",
+            "Fix-118",
+            ".hidden",
+            "a~b",
+            "caf\u{e9}",
+            "cafe\u{301}",
+            "con",
+            "a b",
+            "\u{202e}x",
+            "../../etc/passwd",
+            "/etc/passwd",
+            &long,
             "a~0cc175b9c0f1b6a831c399e269772661",
         ];
         let mut seen = HashMap::new();
         for id in ids {
             let name = of_id(id);
-            assert!(!name.contains('/') && !name.starts_with('.') && !name.starts_with('-') && name.len() <= 64 + 33);
+            assert!(
+                !name.contains('/')
+                    && !name.starts_with('.')
+                    && !name.starts_with('-')
+                    && name.len() <= 64 + 33
+            );
             assert!(!name.ends_with('.') && name.is_ascii() && name == name.to_ascii_lowercase(), "{name}");
             assert_eq!(seen.insert(name.clone(), id), None, "{name}");
             // Naming a session like another one's file name must not collide either.
@@ -104,7 +118,9 @@ mod tests {
         assert_eq!(of_commit(Revision::new(3)).as_deref(), Some("00000003.json"));
         assert_eq!(of_commit(Revision::new(100_000_000)), None);
         assert_eq!(revision(OsStr::new("00000003.json")), Some(Revision::new(3)));
-        for foreign in ["3.json", "000000003.json", "00000003.json~", "0000000x.json", "+0000003.json", ".tmp-1"] {
+        for foreign in
+            ["3.json", "000000003.json", "00000003.json~", "0000000x.json", "+0000003.json", ".tmp-1"]
+        {
             assert_eq!(revision(OsStr::new(foreign)), None, "{foreign}");
         }
     }

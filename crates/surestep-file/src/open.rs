@@ -3,15 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use surestep::{StoreError, json};
+use surestep::StoreError;
+use surestep::core::json;
 
 use crate::atomic::{self, Failed};
 use crate::disk::Disk;
 use crate::fault::{corrupt, found, io};
 use crate::layout::Layout;
 use crate::real::RealDisk;
+use crate::sealed;
 use crate::store::FileStore;
-use crate::{names, sealed};
 
 const FAMILY: &str = "surestep.store/";
 
@@ -66,7 +67,8 @@ impl Options {
         let root = std::path::absolute(given).map_err(io("cannot make absolute", given))?;
         let above = existing(&disk, &root)?;
         if !self.allow_volatile
-            && let Some(kind) = disk.volatile(&above).map_err(io("cannot examine the file system of", &above))?
+            && let Some(kind) =
+                disk.volatile(&above).map_err(io("cannot examine the file system of", &above))?
         {
             return Err(StoreError::Volatile { path: root, kind });
         }
@@ -140,7 +142,7 @@ fn read_id<D: Disk>(disk: &D, layout: &Layout) -> Result<Option<String>, StoreEr
 
 fn make_id<D: Disk>(disk: &D, layout: &Layout) -> Result<String, StoreError> {
     let file = layout.store();
-    let id = names::random_hex::<16>().map_err(io("cannot get random bytes for", &file))?;
+    let id = surestep::random_id();
     let text = serde_json::to_string(&StoreFile { format: format!("{FAMILY}1"), id: id.clone() })
         .map_err(|error| StoreError::Other(error.to_string()))?;
     match atomic::publish(disk, &file, text.as_bytes()) {

@@ -138,13 +138,14 @@ impl Disk for RealDisk {
 
     fn volatile(&self, path: &Path) -> io::Result<Option<String>> {
         let magic = retry_on_intr(|| sys::statfs(path))?.f_type;
-        let kind = mounts::volatile_kind(u64::from_ne_bytes(i64::from(magic).to_ne_bytes()) & 0xffff_ffff);
+        let kind = mounts::volatile_kind(magic as u64 & 0xffff_ffff);
         if kind.is_some() {
             return Ok(kind.map(str::to_owned));
         }
         // Without /proc nothing is known of an overlay's options: it counts as an honest one.
         let table = read_whole(Path::new("/proc/self/mountinfo")).unwrap_or_default();
-        Ok(mounts::volatile_overlay(&String::from_utf8_lossy(&table), path).then(|| "a volatile overlay".into()))
+        Ok(mounts::volatile_overlay(&String::from_utf8_lossy(&table), path)
+            .then(|| "a volatile overlay".into()))
     }
 }
 
@@ -168,7 +169,7 @@ fn open_regular(path: &Path, access: OFlags) -> io::Result<File> {
     };
     match kind_of(&sys::fstat(&file)?) {
         FileKind::Regular => Ok(file),
-        other => Err(NotRegular::error(other)),
+        odd @ (FileKind::Directory | FileKind::Link | FileKind::Special) => Err(NotRegular::error(odd)),
     }
 }
 
@@ -199,7 +200,11 @@ fn kind_of(stat: &sys::Stat) -> FileKind {
         FileType::RegularFile => FileKind::Regular,
         FileType::Directory => FileKind::Directory,
         FileType::Symlink => FileKind::Link,
-        _ => FileKind::Special,
+        FileType::Fifo
+        | FileType::Socket
+        | FileType::CharacterDevice
+        | FileType::BlockDevice
+        | FileType::Unknown => FileKind::Special,
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use surestep::json::{self, DEPTH_FILE_MAX};
+use surestep::core::json::{self, DEPTH_FILE_MAX};
 use surestep::{Digest, StoreError};
 
 use crate::fault::corrupt;

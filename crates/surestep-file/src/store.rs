@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use async_trait::async_trait;
 use surestep::{
-    Blob, Commit, Digest, Evidence, Hold, Journal, Page, PublishError, Request, Revision, SessionId, SessionPage,
-    Store, StoreError,
+    Blob, Commit, Digest, Evidence, Hold, Journal, Page, PublishError, Request, Revision, SessionId,
+    SessionPage, Store, StoreError,
 };
 
 use crate::atomic;
@@ -69,8 +69,7 @@ impl FileStore {
 
 impl<D: Disk> FileStore<D> {
     pub(crate) fn new(disk: D, layout: Layout, id: String) -> Self {
-        let shared =
-            Shared { disk, layout, id, blob_folders: Mutex::default(), holds: Mutex::default() };
+        let shared = Shared { disk, layout, id, blob_folders: Mutex::default(), holds: Mutex::default() };
         Self { shared: Arc::new(shared) }
     }
 
@@ -93,7 +92,9 @@ impl<D: Disk> FileStore<D> {
     ) -> Result<T, StoreError> {
         let shared = self.shared.clone();
         let joined = tokio::task::spawn_blocking(move || call(&shared)).await;
-        joined.unwrap_or_else(|error| Err(StoreError::Other(format!("a call on the disk did not end: {error}"))))
+        joined.unwrap_or_else(|error| {
+            Err(StoreError::Other(format!("a call on the disk did not end: {error}")))
+        })
     }
 
     fn held(&self, hold: &Hold) -> Result<Arc<Held<D>>, StoreError> {
@@ -128,7 +129,9 @@ impl<D: Disk> Store for FileStore<D> {
             published
         });
         published.await.unwrap_or_else(|error| {
-            Err(PublishError::Indeterminate(StoreError::Other(format!("the publishing call did not end: {error}"))))
+            Err(PublishError::Indeterminate(StoreError::Other(format!(
+                "the publishing call did not end: {error}"
+            ))))
         })
     }
 
@@ -155,8 +158,10 @@ impl<D: Disk> Store for FileStore<D> {
 
     async fn keep_late(&self, session: &SessionId, evidence: &Evidence) -> Result<(), StoreError> {
         let (session, evidence) = (session.clone(), evidence.clone());
-        self.blocking(move |shared| mailbox::keep_late(&shared.disk, &shared.layout.session(&session), &evidence))
-            .await
+        self.blocking(move |shared| {
+            mailbox::keep_late(&shared.disk, &shared.layout.session(&session), &evidence)
+        })
+        .await
     }
 
     async fn request(&self, session: &SessionId, request: &Request) -> Result<(), StoreError> {

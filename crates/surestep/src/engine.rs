@@ -1,11 +1,12 @@
 //! The engine: the async shell around the core's machine. One loop, one `match`; every decision is the core's.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use surestep_core::{
-    Compared, Corrupt, Envelope, Evidence, Finding, Kind, Me, Next, Now, PlanError, Proof, Request, Rest, Revision,
-    SessionId, Turn,
+    Compared, Corrupt, Envelope, Epoch, Evidence, Finding, Kind, Me, Next, Now, Plan, PlanError, Proof, Request,
+    Rest, Revision, SessionId, Terms, Turn,
 };
 use tracing::Instrument as _;
 
@@ -23,6 +24,7 @@ pub struct Engine {
     pub(crate) clock: Arc<dyn Clock>,
     owner: String,
     dir: Option<String>,
+    stop: Arc<AtomicBool>,
 }
 
 /// Puts an engine together.
@@ -32,6 +34,7 @@ pub struct Builder {
     clock: Arc<dyn Clock>,
     owner: String,
     dir: Option<String>,
+    stop: Arc<AtomicBool>,
     twice: Option<Kind>,
 }
 
@@ -115,6 +118,14 @@ impl Builder {
         self
     }
 
+    /// A flag that asks the engine to start nothing more: once it is true, what runs is settled, no further intent is
+    /// published, the session is let go, and the step rests with [`Rest::Until`]. Default: a flag that nobody sets.
+    #[must_use]
+    pub fn stop(mut self, stop: Arc<AtomicBool>) -> Self {
+        self.stop = stop;
+        self
+    }
+
     /// The engine.
     ///
     /// # Errors
@@ -127,6 +138,7 @@ impl Builder {
                 registry: Arc::new(self.registry),
                 clock: self.clock,
                 owner: self.owner,
+                stop: self.stop,
                 dir: self.dir.or_else(|| Some(std::env::current_dir().ok()?.to_str()?.to_owned())),
             }),
         }
@@ -147,8 +159,18 @@ pub(crate) struct Hands {
     pub(crate) hold: Hold,
     /// Seen, and not yet durable.
     pub(crate) observed: Option<Box<Observed>>,
+    /// The epoch under which that was seen.
+    pub(crate) epoch: Epoch,
     /// The lease lapsed and was taken anew in this step.
     pub(crate) retaken: bool,
+    /// The plan that is to be bound: offered again where the session is taken up anew.
+    pub(crate) offered: Option<(Plan, Terms)>,
+}
+
+impl Hands {
+    pub(crate) const fn new(hold: Hold, offered: Option<(Plan, Terms)>) -> Self {
+        Self { hold, observed: None, epoch: Epoch::NONE, retaken: false, offered }
+    }
 }
 
 impl Engine {
@@ -165,6 +187,7 @@ impl Engine {
             clock: Arc::new(SystemClock::new()),
             owner: format!("pid {}", std::process::id()),
             dir: None,
+            stop: Arc::default(),
             twice: None,
         }
     }
@@ -209,17 +232,18 @@ impl Engine {
         if let Some(report) = wants(compared).and_then(|turn| loaded.envelope.report(turn)) {
             return self.step_of(loaded.envelope, &envelope, Rest::Finished(report)).await;
         }
-        if let Some(rest) = loaded.envelope.rests(&loaded.late, terms.is_some(), &self.clock.now()) {
+        if let Some(rest) = loaded.envelope.rests(&loaded.proof, &loaded.late, terms.is_some(), &self.clock.now()) {
             return self.step_of(loaded.envelope, &envelope, rest).await;
         }
         let hold = self.hold(&session).await?;
         self.reload(&mut loaded, &hold).await?;
         check(&loaded)?;
-        let mut turn = self.take_up(loaded, &hold);
-        if let (Some(plan), Some(terms)) = (&plan, &terms) {
-            turn = turn.offer(plan, terms)?;
+        if terms.is_some() {
+            // What the plan adds is said after what was said before.
+            loaded.envelope = self.with_conversation(loaded.envelope).await?;
         }
-        let hands = Hands { hold, observed: None, retaken: false };
+        let hands = Hands::new(hold, plan.zip(terms));
+        let turn = self.take_up(loaded, &hands)?;
         let rested = self.run(turn, hands).await?;
         self.step_of(rested.envelope, &envelope, rested.why).await
     }
@@ -236,18 +260,23 @@ impl Engine {
         let hold = self.hold(session).await?;
         self.reload(&mut loaded, &hold).await?;
         let given = loaded.envelope.clone();
-        let now = self.clock.now();
-        let turn = self.take_up(loaded, &hold).answer(request, &now)?;
-        let mut hands = Hands { hold, observed: None, retaken: false };
-        match turn.let_go(&now)? {
-            Next::Commit(staged) => {
-                let turn = self.commit(staged, &mut hands, &now).await?;
+        let mut hands = Hands::new(hold, None);
+        let mut turn = self.take_up(loaded, &hands)?;
+        // A commit that lost its hold comes back without the word: it is judged and put again, once.
+        loop {
+            let now = self.clock.now();
+            turn = match turn.answer(request, &now)?.let_go(&now)? {
+                Next::Commit(staged) => self.commit(staged, &mut hands, &now).await?,
+                Next::Rest(rested) => return self.step_of(rested.envelope, &given, rested.why).await,
+                Next::Execute(_) | Next::Reconcile(_) => {
+                    return Err(StepError::NoSuchSession { session: session.clone() });
+                }
+            };
+            if turn.session().requests.contains(&request.id) {
                 let envelope = turn.into_envelope();
                 let rest = envelope.standing(&now);
-                self.step_of(envelope, &given, rest).await
+                return self.step_of(envelope, &given, rest).await;
             }
-            Next::Rest(rested) => self.step_of(rested.envelope, &given, rested.why).await,
-            Next::Execute(_) | Next::Reconcile(_) => Err(StepError::NoSuchSession { session: session.clone() }),
         }
     }
 
@@ -262,7 +291,7 @@ impl Engine {
         }
         let hold = self.hold(session).await?;
         self.reload(&mut loaded, &hold).await?;
-        self.take_up(loaded, &hold).answer(request, &self.clock.now())?;
+        self.take_up(loaded, &Hands::new(hold, None))?.answer(request, &self.clock.now())?;
         Ok(())
     }
 
@@ -273,12 +302,16 @@ impl Engine {
     pub async fn drive(&self, mut envelope: Envelope, wait: Wait) -> Result<Step, StepError> {
         let start = tokio::time::Instant::now();
         let left = || wait.limit.map(|limit| limit.saturating_sub(start.elapsed()));
+        let plan = envelope.take_plan();
         loop {
+            if let Some(plan) = &plan {
+                envelope = envelope.with_plan(plan.clone());
+            }
             let again = envelope.clone();
             let pause = match self.step(envelope).await {
                 Ok(Step { rest: Rest::Until { wait_ms, at, why }, envelope: next }) => {
                     let pause = Duration::from_millis(wait_ms);
-                    if left().is_some_and(|left| left < pause) {
+                    if self.stopping() || left().is_some_and(|left| left < pause) {
                         return Ok(Step { rest: Rest::Until { at, wait_ms, why }, envelope: next });
                     }
                     envelope = next;
@@ -308,6 +341,11 @@ impl Engine {
             return Err(StepError::NoSuchSession { session: session.clone() });
         }
         self.with_conversation(loaded.envelope).await
+    }
+
+    /// Whether the host asked to start nothing more.
+    pub(crate) fn stopping(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
     }
 
     /// The clocks, now.
@@ -385,9 +423,13 @@ impl Engine {
         Ok(())
     }
 
-    pub(crate) fn take_up(&self, loaded: Loaded, hold: &Hold) -> Turn {
-        let me = Me { hold: hold.id.clone(), owner: self.owner.clone() };
-        Turn::resume(loaded.envelope, me, loaded.proof, loaded.late)
+    pub(crate) fn take_up(&self, loaded: Loaded, hands: &Hands) -> Result<Turn, PlanError> {
+        let me = Me { hold: hands.hold.id.clone(), owner: self.owner.clone() };
+        let turn = Turn::resume(loaded.envelope, me, loaded.proof, loaded.late);
+        match &hands.offered {
+            Some((plan, terms)) => turn.offer(plan, terms),
+            None => Ok(turn),
+        }
     }
 
     async fn step_of(&self, envelope: Envelope, given: &Envelope, rest: Rest) -> Result<Step, StepError> {

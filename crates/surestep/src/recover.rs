@@ -2,9 +2,9 @@
 
 use surestep_core::{Call, Epoch, Evidence, Fault, Next, Now, Outcome, Staged, Turn};
 
-use crate::engine::{Engine, Hands};
+use crate::engine::{Engine, Hands, Loaded};
 use crate::error::{Observed, StepError};
-use crate::store::{PublishError, StoreError};
+use crate::store::{Hold, PublishError, StoreError};
 
 impl Engine {
     /// Somebody else published: this owner is fenced. What it saw is kept as late evidence and returned.
@@ -17,42 +17,69 @@ impl Engine {
                 ours
             }
         };
-        let observed = self.keep(hands, ours).await;
+        let observed = self.keep(hands).await;
         StepError::Fenced { session, ours, theirs, observed }
     }
 
     /// The store refused. What was seen goes into the error, and beside the chain if that can still be written.
     pub(crate) async fn not_recorded(&self, source: StoreError, hands: &mut Hands, indeterminate: bool) -> StepError {
-        let observed = self.keep(hands, Epoch::NONE).await;
+        let observed = self.keep(hands).await;
         StepError::Store { source, observed, indeterminate }
     }
 
-    async fn keep(&self, hands: &mut Hands, epoch: Epoch) -> Option<Box<Observed>> {
+    /// The session cannot be read anew: what was seen goes the same way.
+    async fn not_reloaded(&self, error: StepError, hands: &mut Hands) -> StepError {
+        if let StepError::Store { source, indeterminate, .. } = error {
+            return self.not_recorded(source, hands, indeterminate).await;
+        }
+        self.keep(hands).await;
+        error
+    }
+
+    async fn load_under(&self, hold: &Hold) -> Result<Loaded, StepError> {
+        let mut loaded = self.load(&hold.session).await?;
+        self.reload(&mut loaded, hold).await?;
+        Ok(loaded)
+    }
+
+    async fn keep(&self, hands: &mut Hands) -> Option<Box<Observed>> {
         let observed = hands.observed.take()?;
         let ended = matches!(observed.outcome, Outcome::Over(_)).then(|| self.clock.now().mark);
         let Observed { op, key, attempt, outcome } = observed.as_ref().clone();
-        let evidence = Evidence { op, key, attempt, epoch, observed: outcome, ended };
+        let evidence = Evidence { op, key, attempt, epoch: hands.epoch, observed: outcome, ended };
         if let Err(e) = self.store.keep_late(&hands.hold.session, &evidence).await {
             tracing::warn!(error = %e, "late evidence could not be kept");
         }
         Some(observed)
     }
 
-    /// Right before sending, after a pause: is the session still ours? If not, nothing was sent.
-    pub(crate) async fn still_ours(&self, call: &Call, hands: &mut Hands) -> Result<(), StepError> {
-        let not_sent = Outcome::NotSent(Fault::new("not_sent", "its owner was fenced before it could be sent"));
-        let observed = Observed { op: call.op, key: call.operation.key, attempt: call.attempt, outcome: not_sent };
-        let loaded = self.load(&call.session).await?;
-        let session = loaded.envelope.session();
-        let ours = session.owner.as_ref().is_some_and(|(hold, _)| *hold == hands.hold.id);
-        if ours && session.epoch == call.epoch {
-            match self.store.renew(&hands.hold).await {
-                Ok(()) => return Ok(()),
-                Err(e) => tracing::warn!(error = %e, "the hold is lost"),
+    /// Right before sending, after a pause: is the session still ours? If not, nothing was sent, and this is what to
+    /// settle: where only the lease is over, without a rival, that settle takes the session anew.
+    pub(crate) async fn lost_before_sending(
+        &self,
+        call: &Call,
+        hands: &mut Hands,
+    ) -> Result<Option<Outcome>, StepError> {
+        let outcome = Outcome::NotSent(Fault::new("not_sent", "its owner lost the session before it could be sent"));
+        let (op, key, attempt) = (call.op, call.operation.key, call.attempt);
+        let observed = Some(Box::new(Observed { op, key, attempt, outcome: outcome.clone() }));
+        hands.epoch = call.epoch;
+        let loaded = match self.load(&call.session).await {
+            Ok(loaded) => loaded,
+            Err(error) => {
+                hands.observed = observed;
+                return Err(self.not_reloaded(error, hands).await);
             }
+        };
+        let session = loaded.envelope.session();
+        if session.epoch != call.epoch || session.owner.as_ref().is_none_or(|(hold, _)| *hold != hands.hold.id) {
+            hands.observed = observed;
+            return Err(self.fenced(call.epoch, hands).await);
         }
-        hands.observed = Some(Box::new(observed));
-        Err(self.fenced(call.epoch, hands).await)
+        let Err(e) = self.store.renew(&hands.hold).await else { return Ok(None) };
+        tracing::warn!(error = %e, "the hold is lost");
+        hands.observed = observed;
+        Ok(Some(outcome))
     }
 
     /// The lease is over. Without a rival it may be taken anew, once a step, at the next epoch, together with what
@@ -72,13 +99,15 @@ impl Engine {
         }
         hands.retaken = true;
         let Ok(hold) = self.store.hold(&session).await else { return Err(self.fenced(ours, hands).await) };
-        let mut loaded = self.load(&session).await?;
-        self.reload(&mut loaded, &hold).await?;
+        let loaded = match self.load_under(&hold).await {
+            Ok(loaded) => loaded,
+            Err(error) => return Err(self.not_reloaded(error, hands).await),
+        };
         if loaded.envelope.session().head != head {
             return Err(self.fenced(ours, hands).await);
         }
         hands.hold = hold;
-        let mut turn = self.take_up(loaded, &hands.hold);
+        let mut turn = self.take_up(loaded, hands)?;
         if let Some(observed) = &hands.observed {
             turn = turn.first_hand(observed.op, observed.attempt, observed.outcome.clone(), now);
         }
@@ -97,14 +126,12 @@ impl Engine {
         let sum = staged.commit().sum();
         let unsent = staged.intent();
         drop(staged);
-        let session = hands.hold.session.clone();
-        let reloaded = match self.load(&session).await {
-            Ok(mut loaded) => self.reload(&mut loaded, &hands.hold).await.map(|()| loaded),
-            Err(e) => Err(e),
+        let Ok(loaded) = self.load_under(&hands.hold).await else {
+            return Err(self.not_recorded(source, hands, true).await);
         };
-        let Ok(loaded) = reloaded else { return Err(self.not_recorded(source, hands, true).await) };
         let there = loaded.envelope.session().head == Some(sum);
-        let mut turn = self.take_up(loaded, &hands.hold);
+        hands.offered = None;
+        let mut turn = self.take_up(loaded, hands)?;
         if there {
             // Its settle stands in the journal; the commit below makes it durable.
             if let Some((op, attempt)) = unsent {

@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use surestep_core::limits::SETTLE_BYTES_RESERVED;
-use surestep_core::{Doubt, Fault, Finding, Intent, Next, Now, Outcome, Rested, Staged, Turn};
+use surestep_core::{Doubt, Fault, Finding, Intent, Next, Now, Outcome, Rest, Rested, Staged, Turn};
 use tracing::Instrument as _;
 
 use crate::effect::Attempt;
@@ -20,6 +20,11 @@ impl Engine {
         loop {
             let now = self.clock.now();
             turn = match turn.next(&now)? {
+                Next::Commit(staged) if staged.intent().is_some() && self.stopping() => {
+                    let turn = self.commit(staged.without_intent()?, &mut hands, &now).await?;
+                    let why = Rest::Until { at: now.wall, wait_ms: 0, why: "stopped by a signal".into() };
+                    return Ok(Rested { envelope: turn.into_envelope(), why });
+                }
                 Next::Commit(staged) => self.commit(staged, &mut hands, &now).await?,
                 Next::Execute(intent) => self.execute(intent, &mut hands).await?,
                 Next::Reconcile(doubt) => self.look(doubt, &hands.hold).await?,
@@ -71,9 +76,9 @@ impl Engine {
         let effect = self.registry.effect(kind).ok_or_else(|| unregistered(kind))?;
         let now = self.clock.now();
         if intent.must_recheck(&now)
-            && let Err(e) = self.still_ours(&call, hands).await
+            && let Some(not_sent) = self.lost_before_sending(&call, hands).await?
         {
-            return Err(e);
+            return Ok(intent.settle(not_sent, &self.clock.now()));
         }
         let now = self.clock.now();
         if let Some(not_sent) = intent.refuses_to_send(&now) {
@@ -96,6 +101,7 @@ impl Engine {
         };
         let (op, key, number) = (call.op, call.operation.key, call.attempt);
         hands.observed = Some(Box::new(Observed { op, key, attempt: number, outcome: outcome.clone() }));
+        hands.epoch = call.epoch;
         Ok(intent.settle(outcome, &self.clock.now()))
     }
 
@@ -151,9 +157,14 @@ impl Engine {
             let third = Duration::from_millis((lease_ms / 3).max(1));
             loop {
                 tokio::time::sleep(third).await;
-                if let Err(e) = self.store.renew(hold).await {
-                    tracing::warn!(error = %e, "the lease could not be renewed");
-                    break;
+                // A server that cannot be reached now may be reached at the next third.
+                match self.store.renew(hold).await {
+                    Ok(()) => {}
+                    Err(e @ StoreError::HoldLost { .. }) => {
+                        tracing::warn!(error = %e, "the lease is lost");
+                        break;
+                    }
+                    Err(e) => tracing::warn!(error = %e, "the lease could not be renewed"),
                 }
             }
         }

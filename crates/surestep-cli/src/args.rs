@@ -1,0 +1,236 @@
+//! The command line, as clap reads it. What each argument means is said here, once, for `--help`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::duration;
+
+/// Durable agent turns: every effect lands once, or you get one honest question.
+#[derive(Debug, Parser)]
+#[command(name = "surestep", version, max_term_width = 100, subcommand_required = true, arg_required_else_help = true)]
+#[command(after_help = "Exit codes: 0 done · 2 usage or plan · 3 failed · 4 a person must answer · 5 rests until a time · \
+    6 held by another · 8 damaged · 10 no such session · 11 store · 12 wait limit\n\
+    New here? Run `surestep demo`.")]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What every command takes.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Global {
+    /// The store's folder
+    #[arg(long, global = true, value_name = "PATH", env = "SURESTEP_STORE", default_value = ".surestep", hide_env_values = true)]
+    pub(crate) store: PathBuf,
+    /// Print one JSON object on stdout
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// No progress and no hints on stderr
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
+    /// Accept a store on a file system that does not keep what it acknowledges (tmpfs, network)
+    #[arg(long, global = true)]
+    pub(crate) allow_volatile: bool,
+    /// How long a landing may stay invisible, for kinds that are not local (for tests)
+    #[arg(long, global = true, hide = true, value_name = "N")]
+    pub(crate) lag_ms: Option<u64>,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Start a plan's turn, or re-enter it: nothing is repeated
+    Run(Run),
+    /// Go on with a session that was interrupted or that rests
+    Resume(Resume),
+    /// List the store's sessions
+    List,
+    /// Show where a session stands
+    Show {
+        /// The session
+        session: String,
+    },
+    /// Show a session's journal, commit by commit
+    Log {
+        /// The session
+        session: String,
+    },
+    /// List everything that waits for a person, oldest first, over the whole store
+    Questions,
+    /// Answer an open question about one operation
+    Resolve(Resolve),
+    /// Explain an operation, an error code or a kind of effect
+    #[command(override_usage = "surestep explain SESSION OP\n       surestep explain code CODE\n       surestep explain kind KIND")]
+    Explain {
+        /// `SESSION OP`, `code CODE` or `kind KIND` (a session named `code`: `session code OP`)
+        #[arg(required = true, num_args = 1..=3, value_name = "WHAT")]
+        what: Vec<String>,
+    },
+    /// Run one command as a durable operation: at most once, even when killed
+    Exec(Exec),
+    /// The first minute: a turn in a scratch repository, killed and resumed before your eyes
+    Demo(Demo),
+}
+
+/// Arguments of `run`.
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    /// The plan file, or `-` for stdin
+    pub(crate) plan: String,
+    /// The session; replaces the one that the plan names
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<String>,
+    #[command(flatten)]
+    pub(crate) wait: Wait,
+}
+
+/// Whether to sleep while only time is missing.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct Wait {
+    /// Wait while only time is missing or somebody else holds the session; at most so long, if a duration is given
+    #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, value_parser = duration::parse)]
+    pub(crate) wait: Option<Option<Duration>>,
+}
+
+/// Arguments of `resume`.
+#[derive(Debug, Args)]
+pub(crate) struct Resume {
+    /// The session
+    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    pub(crate) session: Option<String>,
+    /// Every session of the store that is not finished
+    #[arg(long)]
+    pub(crate) all: bool,
+    #[command(flatten)]
+    pub(crate) wait: Wait,
+}
+
+/// Arguments of `resolve`.
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("word").required(true).args(["landed", "not_landed", "skip"]))]
+#[command(after_help = "There is no undo. The answer, your name and your reason are written into the journal.")]
+pub(crate) struct Resolve {
+    /// The session
+    pub(crate) session: String,
+    /// The operation's number from 1, or the start of its key (4 digits at least)
+    pub(crate) op: String,
+    /// It landed: record it as done, never run it again
+    #[arg(long)]
+    pub(crate) landed: bool,
+    /// With --landed: what it left behind, as JSON like `{"ref":"118"}`, or just the text of the ref
+    #[arg(long, value_name = "JSON", requires = "landed")]
+    pub(crate) receipt: Option<String>,
+    /// It did not land: it may run again, once that can be true
+    #[arg(long)]
+    pub(crate) not_landed: bool,
+    /// With --not-landed: do not wait until it can no longer land; recorded as your override
+    #[arg(long, requires = "not_landed")]
+    pub(crate) now: bool,
+    /// Leave it as it is, and go on with the next operation
+    #[arg(long)]
+    pub(crate) skip: bool,
+    /// Why you say so
+    #[arg(long, value_name = "TEXT", required = true)]
+    pub(crate) because: String,
+    /// Only say what would happen
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+/// Arguments of `exec`.
+#[derive(Debug, Args)]
+#[command(after_help = "The command runs without a shell. --check is one shell line (`sh -c`), and sees $SURESTEP_KEY like the \
+    command: exit 0 says that it landed, 1 that it did not, anything else that nobody can tell.\n\
+    Without --check, a command whose outcome was lost becomes a question for you.")]
+pub(crate) struct Exec {
+    /// The session
+    #[arg(long, value_name = "S")]
+    pub(crate) session: String,
+    /// What the command acts on: part of the operation's identity, and of every message about it
+    #[arg(long, value_name = "T")]
+    pub(crate) target: String,
+    /// How to find out afterwards whether it landed: a shell line
+    #[arg(long, value_name = "CMD")]
+    pub(crate) check: Option<String>,
+    /// All that works on it runs on this machine, below the guard: no waiting before a check is believed
+    #[arg(long)]
+    pub(crate) local: bool,
+    /// The turn of the session; default 1
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) turn: Option<u32>,
+    #[command(flatten)]
+    pub(crate) wait: Wait,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub(crate) command: Vec<String>,
+}
+
+/// Arguments of `demo`.
+#[derive(Debug, Args)]
+pub(crate) struct Demo {
+    /// Take the look-up away and kill the guard too: the honest question, and how it is answered
+    #[arg(long)]
+    pub(crate) no_check: bool,
+    /// Work in this new folder and keep it; default: a temporary one
+    #[arg(long, value_name = "DIR")]
+    pub(crate) keep: Option<PathBuf>,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    fn parse(line: &str) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from(line.split_whitespace())
+    }
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn wait_takes_a_duration_only_after_an_equals_sign() {
+        let wait = |line: &str| match parse(line).unwrap().command {
+            Command::Resume(resume) => (resume.session, resume.wait.wait),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(wait("surestep resume a"), (Some("a".into()), None));
+        assert_eq!(wait("surestep resume --wait a"), (Some("a".into()), Some(None)));
+        assert_eq!(wait("surestep resume a --wait=5s"), (Some("a".into()), Some(Some(Duration::from_secs(5)))));
+        assert!(parse("surestep resume a --wait=soon").is_err());
+        assert!(parse("surestep resume").is_err());
+        assert!(parse("surestep resume a --all").is_err());
+    }
+
+    #[test]
+    fn resolve_takes_exactly_one_word_and_a_reason() {
+        assert!(parse("surestep resolve s 2 --landed --because x").is_ok());
+        assert!(parse("surestep resolve s 2 --not-landed --now --because x --dry-run").is_ok());
+        for bad in ["--landed", "--because x", "--landed --skip --because x", "--landed --now --because x", "--skip --receipt {} --because x"] {
+            assert!(parse(&format!("surestep resolve s 2 {bad}")).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn exec_keeps_the_command_as_it_is() {
+        match parse("surestep exec --session s --target t -- git push --force -- x").unwrap().command {
+            Command::Exec(exec) => assert_eq!(exec.command, ["git", "push", "--force", "--", "x"]),
+            other => panic!("{other:?}"),
+        }
+        assert!(parse("surestep exec --session s --target t").is_err());
+        assert!(parse("surestep exec --session s --target t --turn 0 -- x").is_err());
+    }
+
+    #[test]
+    fn global_flags_stand_anywhere() {
+        let cli = parse("surestep show x --json --store /tmp/s -q").unwrap();
+        assert!(cli.global.json && cli.global.quiet && cli.global.store == PathBuf::from("/tmp/s"));
+    }
+}

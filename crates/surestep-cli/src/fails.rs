@@ -1,0 +1,200 @@
+//! From the library's errors to what a person reads: each with what was not done and the exact next command.
+
+use surestep::core::Refused;
+use surestep::{Observed, Outcome, PlanError, SessionId, StepError, StoreError};
+
+use crate::context::Context;
+use crate::duration::short;
+use crate::fail::Fail;
+use crate::text::{self, tick};
+
+/// A step's error.
+pub(crate) fn of_step(cx: &Context, error: &StepError, session: &SessionId) -> Fail {
+    let id = session.as_str();
+    let fail = Fail::new(error.code(), error.exit_code(), text::line(&error.to_string()));
+    match error {
+        StepError::Busy { holder, .. } => Fail { what: format!("session {} is held by another process", tick(id)), ..fail }
+            .why(text::line(&holder.what))
+            .state("nothing was started or changed")
+            .next_if(cx.command(&["resume", id, "--wait"]), "waits until it is free, then goes on"),
+        StepError::Fenced { ours, theirs, observed, .. } => {
+            Fail { what: format!("session {} was taken over by another process", tick(id)), ..fail }
+                .why(format!("this process owned epoch {ours}, the session is at epoch {theirs}"))
+                .state(kept(observed.as_deref()))
+                .state("nothing more was started here")
+                .next(cx.command(&["show", id]))
+        }
+        StepError::Store { source, observed, indeterminate } => {
+            let mut fail = of_store(cx, source, Some(session));
+            if *indeterminate {
+                fail = Fail { code: "SE0504", ..fail }
+                    .state("nobody knows whether the last commit is on disk: the next step finds out, and repeats nothing");
+            }
+            match observed.as_deref() {
+                Some(seen) => fail.state(format!("{}, not recorded in the journal", seen_text(seen))),
+                None => fail.state("no effect was started after that"),
+            }
+        }
+        StepError::Plan(e) => of_plan(cx, e, Some(session)),
+        StepError::Refused(e) => of_refused(cx, e, session),
+        StepError::Corrupt { source, .. } => {
+            let newer = error.code() == "SE0701";
+            let what = if newer {
+                format!("session {} was written by a newer version of surestep", tick(id))
+            } else {
+                format!("session {} is damaged", tick(id))
+            };
+            let fail = Fail { what, ..fail }
+                .why(text::line(&source.to_string()))
+                .state("nothing was started, and no byte was changed");
+            if newer { newer_next(fail) } else { damaged_next(fail) }
+        }
+        StepError::Diverged { revision, .. } => {
+            Fail { what: format!("the envelope of {} is not from this store's journal", tick(id)), ..fail }
+                .why(format!("the two differ at revision {revision}"))
+                .state("nothing was started or changed")
+                .next(cx.command(&["show", id]))
+        }
+        StepError::StoreBehind { ours, theirs, .. } => {
+            Fail { what: format!("the store is behind the envelope of {}", tick(id)), ..fail }
+                .why(format!("the envelope is at revision {theirs}, the store at {ours}: was an older copy restored?"))
+                .state("nothing was started or changed")
+                .next(cx.command(&["show", id]))
+        }
+        StepError::NoSuchSession { .. } => fail
+            .why(format!("the store {} does not have it", tick(&cx.store.to_string_lossy())))
+            .state("nothing was started or changed")
+            .next(cx.command(&["list"])),
+        StepError::Broken(_) => bug(fail),
+        _ => bug(fail),
+    }
+}
+
+/// The store's refusal.
+pub(crate) fn of_store(cx: &Context, error: &StoreError, session: Option<&SessionId>) -> Fail {
+    let mut why = Vec::new();
+    let mut source = std::error::Error::source(error);
+    while let Some(inner) = source {
+        why.push(text::line(&inner.to_string()));
+        source = inner.source();
+    }
+    let fail = Fail::new(error.code(), error.exit_code(), text::line(&error.to_string())).whys(why);
+    let again = match session {
+        Some(session) => cx.command(&["resume", session.as_str()]),
+        None => cx.again.clone(),
+    };
+    match error {
+        StoreError::Absent { .. } => fail.state("nothing was started or changed").next(cx.command(&["list"])),
+        StoreError::Busy { .. } | StoreError::HoldLost { .. } => {
+            fail.state("nothing more was started").next(again)
+        }
+        StoreError::Corrupt { .. } => damaged_next(fail.state("nothing was started, and no byte was changed")),
+        StoreError::TooNew { .. } => newer_next(fail.state("nothing was started, and no byte was changed")),
+        StoreError::Full { .. } => {
+            fail.next_if(again, "after making room: free some space, raise the quota or the limit of open files")
+        }
+        StoreError::Volatile { .. } => fail
+            .why("a crash of the machine could lose what was acknowledged, and then run an effect twice")
+            .state("nothing was started or written")
+            .next_if(format!("{again} --allow-volatile"), "if you can lose this store")
+            .next_if("surestep --store PATH …", "to put it on a disk"),
+        StoreError::Io { .. } | StoreError::Poisoned { .. } | StoreError::Other(_) => {
+            fail.next_if(again, "once the cause is gone")
+        }
+        StoreError::Unsupported { .. } => fail.state("nothing was done").next("surestep explain code SE0506"),
+        _ => bug(fail),
+    }
+}
+
+/// A plan's refusal.
+pub(crate) fn of_plan(cx: &Context, error: &PlanError, session: Option<&SessionId>) -> Fail {
+    let id = session.map_or("SESSION", SessionId::as_str);
+    let exit = StepError::Plan(error.clone()).exit_code();
+    let fail = Fail::new(surestep::plan_code(error), exit, text::line(&error.to_string()));
+    let nothing = "nothing was written or started";
+    match error {
+        PlanError::AlreadyBound { turn, bound, offered } => {
+            Fail { what: format!("turn {turn} of {} is bound to another plan", tick(id)), ..fail }
+                .why(format!("bound:   {bound}"))
+                .why(format!("offered: {offered}"))
+                .state("nothing was written or started; the bound plan stays as it is")
+                .next_if(cx.command(&["resume", id]), "to go on with the bound plan")
+                .next_if(
+                    cx.command(&["run", "PLAN", "--session", "ANOTHER"]),
+                    format!("to run the other plan; or give it `\"turn\": {}` once this turn is finished", turn.next()),
+                )
+        }
+        PlanError::TurnOrder { finished, current, .. } => {
+            let fail = fail.state(nothing);
+            if *finished {
+                fail.next_if(cx.again.clone(), format!("after setting `\"turn\": {}` in the plan", current.next()))
+            } else {
+                fail.next_if(cx.command(&["resume", id, "--wait"]), "to finish the open turn first")
+            }
+        }
+        PlanError::UnknownKind { known, .. } => {
+            let first = known.split(", ").next().unwrap_or("shell");
+            fail.state(nothing).next_if(format!("surestep explain kind {first}"), "what a kind takes")
+        }
+        PlanError::OtherSession { session, .. } => {
+            fail.state(nothing).next_if(cx.command(&["show", session.as_str()]), "the session that was named")
+        }
+        PlanError::TooNew { .. } => newer_next(fail.state(nothing)),
+        _ => fail.state(nothing).next_if(cx.again.clone(), "after correcting the plan"),
+    }
+}
+
+fn of_refused(cx: &Context, error: &Refused, session: &SessionId) -> Fail {
+    let id = session.as_str();
+    let step = StepError::Refused(error.clone());
+    let fail = Fail::new(step.code(), step.exit_code(), text::line(&error.to_string()));
+    match error {
+        Refused::TooEarly { op, wait_ms } => {
+            Fail { what: format!("it is too early to say that operation {op} did not land"), ..fail }
+                .why(format!("an attempt may still land, or become visible, for {}", short(*wait_ms)))
+                .state("nothing was recorded; the operation stays in doubt and was not run again")
+                .next_if(cx.again.clone(), format!("in {}", short(wait_ms.saturating_add(999))))
+                .next_if(format!("{} --now", cx.again), "to take that risk on yourself; it is recorded as an override")
+        }
+        Refused::NoSuchOperation => fail.state("nothing was recorded").next(cx.command(&["show", id])),
+        Refused::NotAsked { .. } | Refused::NothingOpen => {
+            fail.state("nothing was recorded; the journal is as it was").next(cx.command(&["show", id]))
+        }
+        Refused::Moved { .. } => fail
+            .state("nothing was recorded: the answer was about an attempt that is over")
+            .next(cx.command(&["questions"])),
+        Refused::Broken(_) => bug(fail),
+        _ => bug(fail),
+    }
+}
+
+fn kept(observed: Option<&Observed>) -> String {
+    match observed {
+        Some(seen) => format!("{}; kept as late evidence, which the new owner looks at first", seen_text(seen)),
+        None => "nothing was in flight".into(),
+    }
+}
+
+fn seen_text(seen: &Observed) -> String {
+    let how = match &seen.outcome {
+        Outcome::Landed(receipt) => format!("landed ({})", tick(&receipt.reference)),
+        Outcome::NotLanded(..) | Outcome::NotSent(_) => "did not land".into(),
+        Outcome::Unknown(_) | Outcome::Over(_) => "ended with an unknown outcome".into(),
+    };
+    format!("operation {} {how}", seen.op)
+}
+
+fn newer_next(fail: Fail) -> Fail {
+    fail.next_if("surestep --version", "then install a version that can read it")
+}
+
+fn damaged_next(fail: Fail) -> Fail {
+    fail.next_if(format!("surestep explain code {}", fail.code), "what to do, and what not to do")
+}
+
+/// A defect of ours.
+pub(crate) fn bug(fail: Fail) -> Fail {
+    fail.why("this is a defect of surestep, not of your plan")
+        .state("nothing more was started; what was recorded stays recorded")
+        .next("surestep explain code SE0001")
+}

@@ -1,0 +1,53 @@
+//! Signals: the first SIGINT or SIGTERM asks to start nothing more, the second is a kill.
+//!
+//! The guard runs in its own process group, so that a terminal's Ctrl-C reaches no effect.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::out::Out;
+
+/// How long one look at the flag is apart from the next.
+const POLL: Duration = Duration::from_millis(50);
+
+/// Whether somebody asked to stop.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// Takes over the process's signals.
+    pub(crate) fn install(out: Out) -> Self {
+        let stop = Self::default();
+        let flag = stop.0.clone();
+        let installed = ctrlc::set_handler(move || {
+            if flag.swap(true, Ordering::Relaxed) {
+                // As a kill: nothing is tidied up, and nothing needs to be.
+                std::process::exit(130);
+            }
+            out.say("surestep: stopping: nothing more is started; waiting for what runs (again: die at once)");
+        });
+        // Without a handler a signal kills at once, which is as safe, only ruder.
+        drop(installed);
+        stop
+    }
+
+    pub(crate) fn flag(&self) -> Arc<AtomicBool> {
+        self.0.clone()
+    }
+
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Sleeps, or less if somebody asks to stop.
+    pub(crate) async fn sleep_until(&self, end: Instant) {
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.is_set() {
+                return;
+            }
+            tokio::time::sleep(left.min(POLL)).await;
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Commits to publish, a store to publish them in, and a disk that fails where it is told to.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use surestep::core::Extra;
+use surestep::core::commit::{COMMIT_FORMAT, CommitFields};
+use surestep::core::entry::Opened;
+use surestep::{Commit, Digest, Entry, Epoch, Revision, SessionId, Wall};
+use surestep_file::disk::{Identity, Stat};
+use surestep_file::{Disk, FileStore, RealDisk};
+use tempfile::TempDir;
+
+/// A store in a folder of its own; the tests' folder may lie in memory.
+pub fn store() -> (TempDir, FileStore) {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    (dir, store)
+}
+
+pub fn open(root: &Path) -> FileStore {
+    FileStore::options().allow_volatile(true).open(root).unwrap()
+}
+
+pub fn id(text: &str) -> SessionId {
+    SessionId::new(text).unwrap()
+}
+
+pub fn opened(task: &str) -> Entry {
+    Opened { agent: "tester".into(), task: task.into(), traceparent: None, extra: Extra::default() }.into()
+}
+
+pub fn commit_of(session: &SessionId, revision: u64, prev: Option<Digest>, entries: Vec<Entry>) -> Commit {
+    Commit::seal(CommitFields {
+        format: COMMIT_FORMAT.into(),
+        session: session.clone(),
+        revision: Revision::new(revision),
+        epoch: Epoch::FIRST,
+        at: Wall::from_unix_ms(0),
+        entries,
+        prev,
+        extra: Extra::default(),
+    })
+    .unwrap()
+}
+
+pub fn commit(session: &SessionId, revision: u64) -> Commit {
+    commit_of(session, revision, None, vec![opened(&format!("task {revision}"))])
+}
+
+/// The file of a commit.
+pub fn commit_file<D: Disk>(store: &FileStore<D>, session: &SessionId, revision: u64) -> PathBuf {
+    store.session_dir(session).join("journal").join(format!("{revision:08}.json"))
+}
+
+/// The temporary files below a folder.
+pub fn temps(dir: &Path) -> Vec<PathBuf> {
+    all_below(dir).into_iter().filter(|p| p.file_name().unwrap().to_str().unwrap().starts_with(".tmp-")).collect()
+}
+
+pub fn all_below(dir: &Path) -> Vec<PathBuf> {
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let entry = entry.unwrap();
+        all.push(entry.path());
+        if entry.file_type().unwrap().is_dir() {
+            all.extend(all_below(&entry.path()));
+        }
+    }
+    all
+}
+
+/// One call on the disk.
+#[derive(Debug, Clone)]
+pub struct Event {
+    pub call: &'static str,
+    /// The path that it was called with; of a rename, the new one.
+    pub path: Option<PathBuf>,
+    /// The file that it was called with, or that was renamed.
+    pub inode: Option<u64>,
+    pub ok: bool,
+}
+
+/// Which call fails, with which number, and whether it is carried out all the same.
+#[derive(Debug, Clone, Copy)]
+pub struct Fault {
+    pub at: usize,
+    pub errno: i32,
+    pub done: bool,
+    /// Fail every call of this name from `at` on instead of the one at `at`.
+    pub every: Option<&'static str>,
+}
+
+#[derive(Debug, Default)]
+struct Plan {
+    events: Vec<Event>,
+    fault: Option<Fault>,
+}
+
+/// The real disk, with a journal of its calls and faults on demand.
+#[derive(Debug, Clone, Default)]
+pub struct FaultDisk(Arc<Mutex<Plan>>);
+
+impl FaultDisk {
+    fn plan(&self) -> MutexGuard<'_, Plan> {
+        self.0.lock().unwrap()
+    }
+
+    pub fn open(&self, root: &Path) -> Result<FileStore<Self>, surestep::StoreError> {
+        FileStore::options().allow_volatile(true).open_on(self.clone(), root)
+    }
+
+    /// Forgets the calls so far and sets the next fault.
+    pub fn arm(&self, fault: Option<Fault>) {
+        let mut plan = self.plan();
+        plan.events.clear();
+        plan.fault = fault;
+    }
+
+    pub fn disarm(&self) {
+        self.plan().fault = None;
+    }
+
+    pub fn events(&self) -> Vec<Event> {
+        self.plan().events.clone()
+    }
+
+    /// Whether a file that now has this name was durable before it got it, and the name was afterwards.
+    pub fn is_durable(&self, name: &Path) -> bool {
+        use std::os::unix::fs::MetadataExt as _;
+        let inode = std::fs::metadata(name).unwrap().ino();
+        let folder = std::fs::metadata(name.parent().unwrap()).unwrap().ino();
+        let events = self.events();
+        let last = |call: &[&str], inode: u64| {
+            events.iter().rposition(|e| e.ok && call.contains(&e.call) && e.inode == Some(inode))
+        };
+        let (written, synced) = (last(&["write"], inode), last(&["sync"], inode));
+        let named = last(&["rename_new", "replace"], inode);
+        // A sync that failed before on the same file poisons it.
+        let poisoned = events.iter().any(|e| !e.ok && e.call == "sync" && e.inode == Some(inode));
+        !poisoned && written < synced && synced < named && named < last(&["sync_dir"], folder)
+    }
+
+    fn call<T>(
+        &self,
+        call: &'static str,
+        path: Option<&Path>,
+        inode: Option<u64>,
+        run: impl FnOnce() -> io::Result<T>,
+    ) -> io::Result<T> {
+        let mut plan = self.plan();
+        let at = plan.events.len();
+        let fault = plan.fault.filter(|f| match f.every {
+            None => f.at == at,
+            Some(name) => name == call && at >= f.at,
+        });
+        let result = match fault {
+            Some(Fault { done: false, errno, .. }) => Err(io::Error::from_raw_os_error(errno)),
+            Some(Fault { done: true, errno, .. }) => {
+                let _ = run();
+                Err(io::Error::from_raw_os_error(errno))
+            }
+            None => run(),
+        };
+        plan.events.push(Event { call, path: path.map(Path::to_owned), inode, ok: result.is_ok() });
+        result
+    }
+}
+
+fn inode(file: &File) -> Option<u64> {
+    RealDisk.identity(file).ok().map(|id| id.inode)
+}
+
+fn inode_at(path: &Path) -> Option<u64> {
+    RealDisk.stat(path).ok().map(|stat| stat.identity.inode)
+}
+
+impl Disk for FaultDisk {
+    type File = File;
+
+    fn create_new(&self, path: &Path) -> io::Result<File> {
+        self.call("create", Some(path), None, || RealDisk.create_new(path))
+    }
+    fn write(&self, file: &File, bytes: &[u8]) -> io::Result<()> {
+        self.call("write", None, inode(file), || RealDisk.write(file, bytes))
+    }
+    fn len(&self, file: &File) -> io::Result<u64> {
+        self.call("len", None, inode(file), || RealDisk.len(file))
+    }
+    fn sync(&self, file: &File) -> io::Result<()> {
+        self.call("sync", None, inode(file), || RealDisk.sync(file))
+    }
+    fn allocate(&self, file: &File, bytes: u64) -> io::Result<()> {
+        self.call("allocate", None, inode(file), || RealDisk.allocate(file, bytes))
+    }
+    fn truncate(&self, file: &File, bytes: u64) -> io::Result<()> {
+        self.call("truncate", None, inode(file), || RealDisk.truncate(file, bytes))
+    }
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.call("rename_new", Some(to), inode_at(from), || RealDisk.rename_new(from, to))
+    }
+    fn replace(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.call("replace", Some(to), inode_at(from), || RealDisk.replace(from, to))
+    }
+    fn open_dir(&self, path: &Path) -> io::Result<File> {
+        self.call("open_dir", Some(path), None, || RealDisk.open_dir(path))
+    }
+    fn sync_dir(&self, dir: &File) -> io::Result<()> {
+        self.call("sync_dir", None, inode(dir), || RealDisk.sync_dir(dir))
+    }
+    fn make_dir(&self, path: &Path) -> io::Result<()> {
+        self.call("make_dir", Some(path), None, || RealDisk.make_dir(path))
+    }
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        self.call("read", Some(path), None, || RealDisk.read(path))
+    }
+    fn list(&self, path: &Path) -> io::Result<Vec<OsString>> {
+        self.call("list", Some(path), None, || RealDisk.list(path))
+    }
+    fn stat(&self, path: &Path) -> io::Result<Stat> {
+        self.call("stat", Some(path), None, || RealDisk.stat(path))
+    }
+    fn open(&self, path: &Path) -> io::Result<File> {
+        self.call("open", Some(path), None, || RealDisk.open(path))
+    }
+    fn try_lock(&self, file: &File) -> io::Result<bool> {
+        self.call("try_lock", None, inode(file), || RealDisk.try_lock(file))
+    }
+    fn identity(&self, file: &File) -> io::Result<Identity> {
+        self.call("identity", None, inode(file), || RealDisk.identity(file))
+    }
+    fn share(&self, file: &File) -> io::Result<Option<File>> {
+        self.call("share", None, inode(file), || RealDisk.share(file))
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.call("remove", Some(path), None, || RealDisk.remove(path))
+    }
+    fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
+        self.call("canonical", Some(path), None, || RealDisk.canonical(path))
+    }
+    fn volatile(&self, path: &Path) -> io::Result<Option<String>> {
+        self.call("volatile", Some(path), None, || RealDisk.volatile(path))
+    }
+}

@@ -1,0 +1,37 @@
+# Shortcuts. Nothing needs them: the README's commands are plain cargo.
+
+# Lists the recipes.
+default:
+    @just --list
+
+# The README's test command.
+test:
+    cargo test --workspace
+
+# All that a change must pass.
+ci:
+    bash .ci/run
+
+# A turn that is killed and resumed before your eyes.
+demo *args:
+    cargo run -q -p surestep-cli -- demo {{args}}
+
+# The scratch repository that fixtures/plans/contribute.json works on: a clone, a bare remote that logs its landings.
+scratch folder="target/scratch":
+    @test ! -e {{quote(folder / "remote.git")}} || { echo "{{folder}} has one already: remove it, or name another folder" >&2; exit 1; }
+    sh tests/scratch.sh {{quote(folder)}}
+    @echo 'made {{folder}}; now: cd {{folder}} && surestep run {{justfile_directory()}}/fixtures/plans/contribute.json'
+
+# The kill sweep at length: so many runs, each killed up to three times at random.
+kill-sweep runs="2000":
+    SURESTEP_KILL_RUNS={{runs}} cargo test --release -p surestep-tests --test e2e kill_random -- --nocapture
+
+fmt:
+    cargo fmt --all
+
+lint:
+    cargo clippy --workspace --all-targets -- -D warnings
+
+# The library's pages, warnings as errors.
+docs:
+    RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps
