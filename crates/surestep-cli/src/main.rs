@@ -1,2 +1,110 @@
-//! Placeholder.
-fn main() {}
+//! The `surestep` command: durable agent turns on the command line.
+//!
+//! stdout is data, stderr is talk. One file per group of commands; what a person reads after anything but success is a
+//! [`fail::Fail`], made in `fails` (errors) and `rests` (where a turn stands). Where the decisions live: design §10.
+
+mod args;
+mod codes;
+mod context;
+mod demo;
+mod duration;
+mod exec;
+mod explain;
+mod fail;
+mod fails;
+mod kinds;
+mod list;
+mod log;
+mod out;
+mod progress;
+mod questions;
+mod resolve;
+mod rests;
+mod run;
+mod show;
+mod stop;
+mod text;
+mod usage;
+mod view;
+mod when;
+
+use std::panic::AssertUnwindSafe;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use surestep::exit;
+
+use crate::args::{Cli, Command};
+use crate::context::Context;
+use crate::fail::Fail;
+use crate::out::Out;
+use crate::stop::Stop;
+
+fn main() -> ExitCode {
+    // The guard is this program, started anew: it must not parse arguments, and answers to nobody else.
+    if std::env::args_os().nth(1).is_some_and(|arg| arg == kinds::GUARD_ARG) {
+        return surestep_effects::guard::guard_main();
+    }
+    std::panic::set_hook(Box::new(|_| {}));
+    let code = std::panic::catch_unwind(AssertUnwindSafe(start)).unwrap_or_else(|panic| {
+        let words = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
+        let words = words.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+        let fail = Fail::new("SE0001", exit::UNEXPECTED, format!("BUG: surestep panicked: {}", text::line(&words)));
+        fails::bug(fail).say(&Out::new(false, false));
+        exit::UNEXPECTED
+    });
+    ExitCode::from(code)
+}
+
+fn start() -> u8 {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage::refuse(&error),
+    };
+    let out = Out::new(cli.global.json, cli.global.quiet);
+    let stop = Stop::install(out.clone());
+    let cx = Context::new(&cli.global, out.clone(), stop);
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_time().build() {
+        Ok(runtime) => runtime,
+        Err(e) => {
+            Fail::new("SE0502", exit::STORE, "the runtime cannot start")
+                .why(e.to_string())
+                .state("nothing was started")
+                .next(cx.again.clone())
+                .say(&out);
+            return exit::STORE;
+        }
+    };
+    let code = match runtime.block_on(command(&cx, &cli.command)) {
+        Ok(code) => code,
+        Err(fail) => {
+            fail.say(&out);
+            fail.object(&out);
+            fail.exit
+        }
+    };
+    out.flush();
+    if out.lost_data() && code == exit::DONE {
+        Fail::new("SE0108", exit::UNEXPECTED, "the output could not be written to stdout")
+            .state("what the command did is done and recorded; only its output is incomplete")
+            .next(cx.command(&["list"]))
+            .say(&out);
+        return exit::UNEXPECTED;
+    }
+    code
+}
+
+async fn command(cx: &Context, command: &Command) -> Result<u8, Fail> {
+    match command {
+        Command::Run(args) => run::run(cx, args).await,
+        Command::Resume(args) => run::resume(cx, args).await,
+        Command::List => list::list(cx).await,
+        Command::Show { session } => show::show(cx, session).await,
+        Command::Log { session } => log::log(cx, session).await,
+        Command::Questions => questions::questions(cx).await,
+        Command::Resolve(args) => resolve::resolve(cx, args).await,
+        Command::Explain { what } => explain::explain(cx, what).await,
+        Command::Exec(args) => exec::exec(cx, args).await,
+        Command::Demo(args) => demo::demo(cx, args),
+    }
+}

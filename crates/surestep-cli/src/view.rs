@@ -1,9 +1,8 @@
 //! A session as the command line shows it: the typed objects behind `--json`, and the words for people.
 
 use serde::Serialize;
-use surestep::core::{About, RecoveryClass};
-use surestep::{End, Envelope, Fault, Now, Raw, Receipt, Rest, State, Via, Wall, exit};
-use surestep::core::{Operation, Session};
+use surestep::core::{About, Operation, RecoveryClass, Session};
+use surestep::{End, Envelope, Fault, Raw, Receipt, Rest, State, Via, Wall};
 
 use crate::text;
 
@@ -129,7 +128,7 @@ impl RestView {
 }
 
 impl OperationView {
-    fn new(operation: &Operation) -> Self {
+    pub(crate) fn new(operation: &Operation) -> Self {
         let bound = &operation.bound;
         let open = operation.state.is_open();
         Self {
@@ -238,12 +237,4 @@ pub(crate) fn fate(operation: &Operation) -> String {
 /// A fault in one line.
 pub(crate) fn fault_line(fault: &Fault) -> String {
     text::line(&format!("{}: {}", fault.code, fault.message))
-}
-
-/// The exit code that a session's standing gives `show` and `list`: looking is always done.
-pub(crate) const LOOKED: u8 = exit::DONE;
-
-/// What the time now is, for screens.
-pub(crate) const fn wall(now: &Now) -> Wall {
-    now.wall
 }

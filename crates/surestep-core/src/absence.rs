@@ -30,7 +30,11 @@ pub struct Proof {
 /// Milliseconds until a look-up that begins then could prove the operation absent; 0: one that begins now does.
 #[must_use]
 pub fn wait_ms(operation: &Operation, epoch: Epoch, proof: &Proof, began: &Mark) -> u64 {
-    operation.unaccounted().map(|attempt| attempt_wait_ms(operation, attempt, epoch, proof, began)).max().unwrap_or(0)
+    operation
+        .unaccounted()
+        .map(|attempt| attempt_wait_ms(operation, attempt, epoch, proof, began))
+        .max()
+        .unwrap_or(0)
 }
 
 fn attempt_wait_ms(
@@ -48,7 +52,9 @@ fn attempt_wait_ms(
     if terms.local && terms.lag_ms == 0 && attempt.ended.is_some() {
         return 0;
     }
-    let left = |elapsed: u64, span: u64| (span.saturating_add(terms.lag_ms).saturating_add(2)).saturating_sub(elapsed);
+    let left = |elapsed: u64, span: u64| {
+        (span.saturating_add(terms.lag_ms).saturating_add(2)).saturating_sub(elapsed)
+    };
     let since_end = attempt.ended.as_ref().and_then(|ended| began.since(ended));
     let after_end = since_end.map(|elapsed| left(elapsed, 0));
     if let (Some(wait), true) = (after_end, terms.local) {

@@ -51,7 +51,7 @@ pub enum Refused {
     NothingOpen,
     /// The machine contradicts its own table.
     #[error("BUG: {0}")]
-    Broken(#[from] crate::fold::Misfit),
+    Broken(#[from] crate::misfit::Misfit),
 }
 
 impl Turn {
@@ -120,10 +120,21 @@ impl Turn {
         let extra = Extra::default();
         Ok(match request.word {
             Word::Landed => {
-                let receipt = request.receipt.clone().unwrap_or_else(|| Receipt::new(key.to_string())).bounded();
+                let receipt =
+                    request.receipt.clone().unwrap_or_else(|| Receipt::new(key.to_string())).bounded();
                 let (by, because) = (Some(by), Some(because));
-                Succeeded { op, key, attempt, via: Via::Operator, receipt, by, because, request: request_id, extra }
-                    .into()
+                Succeeded {
+                    op,
+                    key,
+                    attempt,
+                    via: Via::Operator,
+                    receipt,
+                    by,
+                    because,
+                    request: request_id,
+                    extra,
+                }
+                .into()
             }
             Word::NotLanded | Word::NotLandedNow => {
                 let wait_ms = absence::wait_ms(operation, self.session().epoch, &self.proof, &now.mark);

@@ -5,7 +5,8 @@
 use std::collections::BTreeMap;
 
 use crate::body::Body;
-use crate::entry::{Bound, BoundOperation};
+use crate::bound::BoundOperation;
+use crate::entry::Bound;
 use crate::ids::{Digest, SessionId};
 use crate::json::JsonFault;
 use crate::key::{self, Key, Seed};
@@ -84,15 +85,11 @@ pub struct Occurrence {
 pub fn bind_body(planned: &PlannedOperation, n: usize) -> Result<Body, PlanError> {
     Body::bind(planned.body.as_str(), BODY_BYTES_MAX).map_err(|mut e| {
         e.path = format!("$.operations[{n}].body{}", e.path.strip_prefix('$').unwrap_or(&e.path));
-        match e.why {
-            JsonFault::TooLong { max } => PlanError::Limit {
-                what: "bytes",
-                path: e.path,
-                found: planned.body.as_str().len() as u64,
-                max: max as u64,
-            },
-            _ => PlanError::Json(e),
+        if let JsonFault::TooLong { max } = e.why {
+            let found = planned.body.as_str().len() as u64;
+            return PlanError::Limit { what: "bytes", path: e.path, found, max: max as u64 };
         }
+        PlanError::Json(e)
     })
 }
 
@@ -109,16 +106,19 @@ fn bind_one(
     let digest = body.digest();
     let deadline_ms = planned.deadline_s.map_or(terms.deadline_ms, |s| s.saturating_mul(1_000));
     let lag_ms = planned.lag_s.map_or(0, |s| s.saturating_mul(1_000)).max(terms.lag_ms);
-    for (what, name, found, max) in
-        [("milliseconds", "deadline_s", deadline_ms, DEADLINE_MAX_MS), ("milliseconds", "lag_s", lag_ms, LAG_MAX_MS)]
-    {
+    for (what, name, found, max) in [
+        ("milliseconds", "deadline_s", deadline_ms, DEADLINE_MAX_MS),
+        ("milliseconds", "lag_s", lag_ms, LAG_MAX_MS),
+    ] {
         if found > max {
             return Err(PlanError::Limit { what, path: format!("{path}.{name}"), found, max });
         }
     }
     let attempts_max = planned.attempts.unwrap_or(terms.attempts_max);
     if deadline_ms == 0 || attempts_max == 0 {
-        return Err(PlanError::Shape { why: format!("{path}: `deadline_s` and `attempts` must be at least 1") });
+        return Err(PlanError::Shape {
+            why: format!("{path}: `deadline_s` and `attempts` must be at least 1"),
+        });
     }
     let mut operation = BoundOperation {
         kind: planned.kind.clone(),
@@ -142,15 +142,19 @@ fn bind_one(
         then_ask: terms.then_ask.then_some(true),
         extra: Extra::default(),
     };
-    let first = operation.derived_key(session, 1).map_err(|e| PlanError::Shape { why: format!("{path}: {e}") })?;
-    let entry = seen.entry(first).or_insert(Occurrence { count: 0, digest, first: bound_so_far.saturating_add(1) });
+    let first =
+        operation.derived_key(session, 1).map_err(|e| PlanError::Shape { why: format!("{path}: {e}") })?;
+    let entry =
+        seen.entry(first).or_insert(Occurrence { count: 0, digest, first: bound_so_far.saturating_add(1) });
     if entry.digest != digest {
         let (other, bound) = (entry.first, entry.digest);
         return Err(PlanError::Mismatch { path, key: first, other, bound, offered: digest });
     }
     entry.count += 1;
     operation.occurrence = entry.count;
-    operation.key = operation.derived_key(session, entry.count).map_err(|e| PlanError::Shape { why: format!("{path}: {e}") })?;
+    operation.key = operation
+        .derived_key(session, entry.count)
+        .map_err(|e| PlanError::Shape { why: format!("{path}: {e}") })?;
     Ok(operation)
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::entry::BoundOperation;
+use crate::bound::BoundOperation;
 use crate::ids::{Attempt, Epoch, OpNumber, SessionId};
 use crate::outcome::Receipt;
 use crate::time::{Mark, Wall};

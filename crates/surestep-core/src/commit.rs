@@ -134,7 +134,11 @@ impl Commit {
         }
         let fields: CommitFields = serde_json::from_str(&bare).map_err(|e| {
             let why = e.to_string();
-            if why.contains(UNKNOWN_ENTRY) { CommitError::TooNew { what: why } } else { CommitError::Shape { why } }
+            if why.contains(UNKNOWN_ENTRY) {
+                CommitError::TooNew { what: why }
+            } else {
+                CommitError::Shape { why }
+            }
         })?;
         let text = format!("{},\"sum\":\"{found}\"}}", bare.strip_suffix('}').unwrap_or(&bare));
         Ok(Self { fields, sum: found, text: text.into() })
@@ -209,7 +213,9 @@ pub(crate) fn check_format(fields: &Extra, family: &str) -> Result<(), BadFormat
     };
     match format.strip_prefix(family).map(str::parse::<u32>) {
         Some(Ok(1)) => Ok(()),
-        Some(Ok(n)) if n > 1 => Err(BadFormat::Newer(format!("its format is `{format}`, this version reads `{family}1`"))),
+        Some(Ok(n)) if n > 1 => {
+            Err(BadFormat::Newer(format!("its format is `{format}`, this version reads `{family}1`")))
+        }
         Some(_) | None => Err(BadFormat::Other(format!("its format is `{format}`, not `{family}1`"))),
     }
 }

@@ -6,32 +6,12 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::value::RawValue;
 
-use crate::body::Body;
-use crate::ids::{Attempt, Digest, Epoch, HoldId, Kind, OpNumber, RequestId, Revision, TurnNumber};
+use crate::bound::BoundOperation;
+use crate::ids::{Attempt, Digest, Epoch, HoldId, OpNumber, RequestId, Revision, TurnNumber};
 use crate::key::Key;
 use crate::outcome::{Counts, Fault, Receipt, Via};
 use crate::record::record;
 use crate::time::{Mark, Pause, Wall};
-
-/// How doubt about an operation ends: fixed when its kind is registered, stored when it is bound.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RecoveryClass {
-    /// A reconciler asks the remote.
-    Ask,
-    /// The remote drops duplicates of our key for a while: inside that time execute again.
-    Repeat,
-    /// Nothing can be asked: a person answers.
-    Halt,
-}
-
-/// Whether a person must say yes before an operation runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Approval {
-    /// One yes, bound to exactly what will run.
-    Required,
-}
 
 /// How a turn ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,51 +48,6 @@ record! {
         /// Length of that list, in bytes.
         bytes: u64,
         ;
-    }
-}
-
-record! {
-    /// One operation as it was bound, with the terms under which it runs, whoever runs it.
-    pub struct BoundOperation {
-        /// The kind of effect.
-        kind: Kind,
-        /// Where: a repository, an account, a host.
-        repo: String,
-        /// On what: a branch, a number, a path.
-        target: String,
-        /// The body's canonical text: what is executed, byte for byte.
-        body: Body,
-        /// The idempotency key.
-        key: Key,
-        /// Which of the session's equal operations this is, from 1.
-        occurrence: u64,
-        /// How doubt ends.
-        recovery: RecoveryClass,
-        /// Time for one attempt, in milliseconds.
-        deadline_ms: u64,
-        /// How long a landing may stay invisible, in milliseconds.
-        lag_ms: u64,
-        /// Whether all that works on it runs on this machine, below our guard.
-        local: bool,
-        /// Whether a look-up can tell this operation from an equal one.
-        distinguishes: bool,
-        /// Refusals before it fails.
-        attempts_max: u32,
-        /// First wait after a refusal, in milliseconds.
-        backoff_ms: u64,
-        ;
-        /// For `repeat`: how long the remote remembers our key, in milliseconds.
-        within_ms: u64,
-        /// The model's id of the call, for tracing only.
-        call_id: String,
-        /// Whether a person must say yes first.
-        approval: Approval,
-        /// The body's fields that make the key, where the kind names some.
-        identity: Vec<String>,
-        /// `repo` and `target` in the form that makes the key, where that differs.
-        place: Vec<String>,
-        /// For `repeat`: whether a reconciler can be asked once the remote has forgotten the key.
-        then_ask: bool,
     }
 }
 

@@ -7,67 +7,16 @@
 use std::sync::Arc;
 
 use crate::bind::Occurrence;
+use crate::bound::{Approval, BoundOperation};
 use crate::commit::Commit;
-use crate::entry::{
-    Approval, Approved, Bound, BoundOperation, Cancelled, Claimed, Denied, Doubted, Entry, Failed, Finished,
-    HandedOff, Intended, Opened, Restored, Skipped, Succeeded,
-};
+use crate::entry::{Bound, Cancelled, Claimed, Entry, Finished, HandedOff, Opened, Restored};
 use crate::ids::{Attempt, Epoch, OpNumber, Revision};
-use crate::key::Key;
-use crate::limits::RESTARTS_MAX;
-use crate::operation::{self, Event, Illegal, State};
-use crate::outcome::{Counts, Via};
+use crate::misfit::Misfit;
+use crate::operation::{self, Event, State};
 use crate::session::{AttemptRecord, BoundTurn, Operation, Session, ending};
 use crate::time::{Mark, Wall};
 
-/// Why an entry or a commit does not fit its session.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Misfit {
-    /// The operation's state does not allow it.
-    #[error("operation {op}: {illegal}")]
-    Illegal {
-        /// The operation.
-        op: OpNumber,
-        /// What the table says.
-        #[source]
-        illegal: Illegal,
-    },
-    /// It names an operation that the session does not have.
-    #[error("there is no operation {op} with key {key}")]
-    NoSuchOperation {
-        /// The number.
-        op: OpNumber,
-        /// The key.
-        key: Key,
-    },
-    /// It names another attempt than the open one.
-    #[error("operation {op} is at attempt {current}, not {named}")]
-    WrongAttempt {
-        /// The operation.
-        op: OpNumber,
-        /// The attempt that is open.
-        current: Attempt,
-        /// The attempt that it names.
-        named: Attempt,
-    },
-    /// The commit does not follow the one before it.
-    #[error("the chain is broken: {why}")]
-    Chain {
-        /// How.
-        why: String,
-    },
-    /// The order of entries is not one that the protocol writes.
-    #[error("{entry}: {why}")]
-    Order {
-        /// The entry.
-        entry: &'static str,
-        /// What is wrong.
-        why: String,
-    },
-}
-
-fn order(entry: &'static str, why: impl Into<String>) -> Misfit {
+pub(crate) fn order(entry: &'static str, why: impl Into<String>) -> Misfit {
     Misfit::Order { entry, why: why.into() }
 }
 
@@ -119,9 +68,19 @@ impl Session {
         }
         match entry {
             Entry::Opened(_) | Entry::Claimed(_) | Entry::Restored(_) => {}
-            Entry::Released(_) | Entry::Said(_) | Entry::Bound(_) | Entry::Intended(_) | Entry::Succeeded(_)
-            | Entry::Failed(_) | Entry::Doubted(_) | Entry::Approved(_) | Entry::Denied(_) | Entry::Skipped(_)
-            | Entry::Cancelled(_) | Entry::Finished(_) | Entry::HandedOff(_) => {
+            Entry::Released(_)
+            | Entry::Said(_)
+            | Entry::Bound(_)
+            | Entry::Intended(_)
+            | Entry::Succeeded(_)
+            | Entry::Failed(_)
+            | Entry::Doubted(_)
+            | Entry::Approved(_)
+            | Entry::Denied(_)
+            | Entry::Skipped(_)
+            | Entry::Cancelled(_)
+            | Entry::Finished(_)
+            | Entry::HandedOff(_) => {
                 if self.owner.is_none() {
                     return Err(order(entry.tag(), "nobody has claimed the session"));
                 }
@@ -230,153 +189,22 @@ impl Session {
         let derive = |n| bound.derived_key(&self.id, n).map_err(|e| order("bound", e.to_string()));
         let first = derive(1)?;
         let digest = bound.body.digest();
-        let entry = self.occurrences.entry(first).or_insert(Occurrence { count: 0, digest, first: number.value() });
+        let entry =
+            self.occurrences.entry(first).or_insert(Occurrence { count: 0, digest, first: number.value() });
         entry.count += 1;
-        if entry.count != bound.occurrence || entry.digest != digest || derive(bound.occurrence)? != bound.key {
-            return Err(order("bound", format!("operation {number} does not have the key that its content gives")));
+        if entry.count != bound.occurrence || entry.digest != digest || derive(bound.occurrence)? != bound.key
+        {
+            return Err(order(
+                "bound",
+                format!("operation {number} does not have the key that its content gives"),
+            ));
         }
-        Ok(())
-    }
-
-    fn intended(&mut self, e: &Intended, at: Context) -> Result<(), Misfit> {
-        if self.cancelled.is_some() {
-            return Err(order("intended", "the turn is cancelled"));
-        }
-        let turn = self.turn().filter(|t| t.ended.is_none()).ok_or_else(|| order("intended", "no turn is open"))?;
-        let lowest = self.operations_of(turn).iter().find(|o| !o.state.is_settled()).map(|o| o.number);
-        if lowest != Some(e.op) {
-            return Err(order("intended", format!("operation {} is not the lowest unsettled one", e.op)));
-        }
-        let epoch = self.epoch;
-        let operation = self.named(e.op, &e.key)?;
-        let event = if operation.state == State::InDoubt { Event::Repeat } else { Event::Intend };
-        let current = operation.attempts.last().map_or(Attempt::LOST, |a| a.number);
-        if e.attempt != current.next() {
-            return Err(Misfit::WrongAttempt { op: e.op, current, named: e.attempt });
-        }
-        move_by(operation, event)?;
-        operation.rest = None;
-        operation.looks = 0;
-        operation.looks_unknown = 0;
-        operation.person = false;
-        operation.attempts.push(AttemptRecord {
-            number: e.attempt,
-            epoch,
-            revision: at.revision,
-            at: at.at,
-            intended: Mark::new(e.boot.clone(), e.since_boot_ms),
-            budget_ms: e.budget_ms,
-            deadline: e.deadline,
-            machine: e.machine.clone().unwrap_or_default(),
-            reads: Vec::new(),
-            ended: None,
-            absent: false,
-        });
-        Ok(())
-    }
-
-    fn succeeded(&mut self, e: &Succeeded) -> Result<(), Misfit> {
-        let operation = self.open_attempt(e.op, &e.key, e.attempt)?;
-        move_by(operation, Event::Land)?;
-        operation.landed = Some((e.receipt.clone(), e.via));
-        operation.rest = None;
-        operation.person = false;
-        self.requests.extend(e.request.clone());
-        Ok(())
-    }
-
-    fn failed(&mut self, e: &Failed, at: Context) -> Result<(), Misfit> {
-        let cancelled = self.cancelled.is_some();
-        let operation = self.open_attempt(e.op, &e.key, e.attempt)?;
-        // What the adapter or the engine says of its own attempt says nothing of an earlier one.
-        let of_all = match e.via {
-            Via::Reconciled | Via::Operator => true,
-            Via::Executed | Via::Late | Via::Engine => false,
-        };
-        for attempt in &mut operation.attempts {
-            attempt.absent |= of_all || attempt.number == e.attempt;
-        }
-        let event = match (operation.unaccounted().next().is_some(), e.last) {
-            (true, _) => Event::StillInDoubt,
-            (false, true) => Event::NotLandedForGood,
-            (false, false) => Event::NotLanded,
-        };
-        move_by(operation, event)?;
-        if cancelled && operation.state == State::Retrying {
-            move_by(operation, Event::Cancel)?;
-        }
-        match e.counts {
-            Counts::Answer => operation.answers = operation.answers.saturating_add(1),
-            Counts::Restart => operation.restarts = operation.restarts.saturating_add(1).min(RESTARTS_MAX),
-            Counts::Nothing => {}
-        }
-        if e.via == Via::Operator {
-            operation.restarts = 0;
-        }
-        operation.fault = Some(e.fault.clone());
-        operation.doubts.push((at.at, e.fault.clone()));
-        operation.rest = e.rest.clone();
-        operation.person = false;
-        self.requests.extend(e.request.clone());
-        Ok(())
-    }
-
-    fn doubted(&mut self, e: &Doubted, at: Context) -> Result<(), Misfit> {
-        let operation = self.named(e.op, &e.key)?;
-        let last = operation.attempts.last().map(|a| a.number);
-        let Some(attempt) = operation.attempts.iter_mut().find(|a| a.number == e.attempt) else {
-            let current = last.unwrap_or(Attempt::LOST);
-            return Err(Misfit::WrongAttempt { op: e.op, current, named: e.attempt });
-        };
-        attempt.reads.extend(e.read.clone());
-        if attempt.ended.is_none() {
-            attempt.ended.clone_from(&e.ended);
-        }
-        move_by(operation, Event::Doubt)?;
-        if let Some(why) = &e.why {
-            operation.fault = Some(why.clone());
-            operation.doubts.push((at.at, why.clone()));
-        }
-        if let Some(looks) = e.looks {
-            operation.looks = operation.looks.saturating_add(1);
-            operation.looks_unknown = looks;
-        }
-        operation.rest = e.rest.clone().or(operation.rest.take());
-        operation.person = e.person.unwrap_or(operation.person);
-        Ok(())
-    }
-
-    fn approved(&mut self, e: &Approved) -> Result<(), Misfit> {
-        let operation = self.named(e.op, &e.key)?;
-        if operation.bound.body.digest() != e.digest {
-            return Err(order("approved", format!("operation {} is not what was approved", e.op)));
-        }
-        move_by(operation, Event::Approve)?;
-        self.requests.extend(e.request.clone());
-        Ok(())
-    }
-
-    fn denied(&mut self, e: &Denied) -> Result<(), Misfit> {
-        move_by(self.named(e.op, &e.key)?, Event::Deny)?;
-        self.requests.extend(e.request.clone());
-        Ok(())
-    }
-
-    fn skipped(&mut self, e: &Skipped) -> Result<(), Misfit> {
-        let operation = self.named(e.op, &e.key)?;
-        if e.may_have_landed != (operation.state == State::InDoubt) {
-            return Err(order("skipped", format!("operation {} is {}", e.op, operation.state)));
-        }
-        move_by(operation, Event::Skip)?;
-        operation.may_have_landed = e.may_have_landed;
-        operation.rest = None;
-        operation.person = false;
-        self.requests.extend(e.request.clone());
         Ok(())
     }
 
     fn cancel(&mut self, e: &Cancelled) -> Result<(), Misfit> {
-        let turn = self.turn().filter(|t| t.ended.is_none()).ok_or_else(|| order("cancelled", "no turn is open"))?;
+        let turn =
+            self.turn().filter(|t| t.ended.is_none()).ok_or_else(|| order("cancelled", "no turn is open"))?;
         let (first, count) = (turn.operations.0.index(), turn.operations.1 as usize);
         for operation in self.operations.iter_mut().skip(first).take(count) {
             move_by(operation, Event::Cancel)?;
@@ -421,25 +249,9 @@ impl Session {
         self.restored = Some(e.clone());
         Ok(())
     }
-
-    fn named(&mut self, op: OpNumber, key: &Key) -> Result<&mut Operation, Misfit> {
-        self.operations
-            .get_mut(op.index())
-            .filter(|operation| operation.bound.key == *key)
-            .ok_or_else(|| Misfit::NoSuchOperation { op, key: key.clone() })
-    }
-
-    fn open_attempt(&mut self, op: OpNumber, key: &Key, named: Attempt) -> Result<&mut Operation, Misfit> {
-        let operation = self.named(op, key)?;
-        let current = operation.attempts.last().map_or(Attempt::LOST, |a| a.number);
-        if current != named {
-            return Err(Misfit::WrongAttempt { op, current, named });
-        }
-        Ok(operation)
-    }
 }
 
-fn move_by(operation: &mut Operation, event: Event) -> Result<(), Misfit> {
+pub(crate) fn move_by(operation: &mut Operation, event: Event) -> Result<(), Misfit> {
     operation.state = operation::step(operation.state, event)
         .map_err(|illegal| Misfit::Illegal { op: operation.number, illegal })?;
     Ok(())

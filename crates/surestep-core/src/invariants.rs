@@ -4,11 +4,12 @@
 
 use std::collections::BTreeMap;
 
+use crate::bound::BoundOperation;
+use crate::bound::RecoveryClass;
 use crate::commit::Commit;
-use crate::entry::{BoundOperation, End, Entry};
+use crate::entry::{End, Entry};
 use crate::ids::{Attempt, Epoch, OpNumber};
 use crate::outcome::Via;
-use crate::entry::RecoveryClass;
 
 /// A journal that breaks an invariant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -115,14 +116,23 @@ fn invariants_of_operations(commits: &[Commit], bound: &[BoundOperation]) -> Res
                     }
                     for n in first_of_turn..e.op.index() {
                         if tracks.get(&OpNumber::at(n)).is_none_or(|t| t.settled.is_none()) {
-                            return Err(broken("I4", commit, format!("operation {} is not the lowest", e.op)));
+                            return Err(broken(
+                                "I4",
+                                commit,
+                                format!("operation {} is not the lowest", e.op),
+                            ));
                         }
                     }
-                    let repeats = bound.get(e.op.index()).is_some_and(|b| b.recovery == RecoveryClass::Repeat);
+                    let repeats =
+                        bound.get(e.op.index()).is_some_and(|b| b.recovery == RecoveryClass::Repeat);
                     let track = tracks.entry(e.op).or_default();
                     invariant_i9_settled_never_changes(track, commit, "intended", e.op)?;
                     if track.attempts.last().is_some_and(|(last, _)| e.attempt <= *last) {
-                        return Err(broken("I8", commit, format!("attempt {} of operation {}", e.attempt, e.op)));
+                        return Err(broken(
+                            "I8",
+                            commit,
+                            format!("attempt {} of operation {}", e.attempt, e.op),
+                        ));
                     }
                     let open = track.attempts.iter().any(|(a, _)| !track.absent.contains(a));
                     if open && !repeats {
@@ -169,8 +179,14 @@ fn invariants_of_operations(commits: &[Commit], bound: &[BoundOperation]) -> Res
                         return Err(broken("I7", commit, "completed with an operation that is not done"));
                     }
                 }
-                Entry::Opened(_) | Entry::Said(_) | Entry::Claimed(_) | Entry::Released(_) | Entry::Doubted(_)
-                | Entry::Approved(_) | Entry::Cancelled(_) | Entry::HandedOff(_) => {}
+                Entry::Opened(_)
+                | Entry::Said(_)
+                | Entry::Claimed(_)
+                | Entry::Released(_)
+                | Entry::Doubted(_)
+                | Entry::Approved(_)
+                | Entry::Cancelled(_)
+                | Entry::HandedOff(_) => {}
             }
         }
     }
@@ -203,5 +219,9 @@ fn invariant_i1_settled_was_intended(
         Via::Engine | Via::Late => intended.is_some(),
         Via::Reconciled | Via::Operator => intended.is_some() || track.restored,
     };
-    if own { Ok(()) } else { Err(broken("I1", commit, format!("attempt {attempt} of operation {op} was never intended"))) }
+    if own {
+        Ok(())
+    } else {
+        Err(broken("I1", commit, format!("attempt {attempt} of operation {op} was never intended")))
+    }
 }

@@ -4,7 +4,8 @@
 //! caller who does not hold the session (whether a step would do anything at all) and the turn that does.
 
 use crate::absence::{self, Proof};
-use crate::entry::{End, RecoveryClass};
+use crate::bound::RecoveryClass;
+use crate::entry::End;
 use crate::envelope::Envelope;
 use crate::ids::{Attempt, OpNumber};
 use crate::limits::RESTARTS_MAX;
@@ -73,9 +74,12 @@ impl Envelope {
         };
         match view.need() {
             Need::Rest(rest) => Some(rest),
-            Need::Execute(..) | Need::Evidence(..) | Need::Look(_) | Need::Bind | Need::Intend(_) | Need::Finish(_) => {
-                None
-            }
+            Need::Execute(..)
+            | Need::Evidence(..)
+            | Need::Look(_)
+            | Need::Bind
+            | Need::Intend(_)
+            | Need::Finish(_) => None,
         }
     }
 
@@ -94,10 +98,9 @@ impl View<'_> {
         }
         let mut rest = None;
         for operation in session.operations.iter().filter(|o| o.state.is_open()) {
-            match self.open(operation) {
-                Need::Rest(why) => rest = rest.or(Some(why)),
-                need => return need,
-            }
+            let need = self.open(operation);
+            let Need::Rest(why) = need else { return need };
+            rest = rest.or(Some(why));
         }
         if let Some(why) = rest {
             return Need::Rest(why);
@@ -129,7 +132,8 @@ impl View<'_> {
         if let Some(evidence) = self.evidence(operation) {
             return Need::Evidence(number, evidence.clone());
         }
-        let person = || Need::Rest(Rest::NeedsPerson(question(operation, self.session, self.proof, self.now)));
+        let person =
+            || Need::Rest(Rest::NeedsPerson(question(operation, self.session, self.proof, self.now)));
         let asks = match operation.bound.recovery {
             RecoveryClass::Ask => true,
             RecoveryClass::Halt => false,
@@ -156,7 +160,10 @@ impl View<'_> {
             None if (self.looked)(number) => Need::Rest(Rest::Until {
                 at: self.now.wall,
                 wait_ms: 1,
-                why: format!("operation {number} ({}) may have landed: the next look-up", operation.bound.kind),
+                why: format!(
+                    "operation {number} ({}) may have landed: the next look-up",
+                    operation.bound.kind
+                ),
             }),
             None => Need::Look(number),
         }
@@ -189,8 +196,13 @@ impl View<'_> {
                 Some(Rest::NeedsPerson(question(operation, self.session, self.proof, self.now)))
             }
             State::Planned | State::Retrying => rest_of(operation, self.session, self.proof, self.now),
-            State::Intended | State::InDoubt | State::Succeeded | State::Failed | State::Denied
-            | State::Skipped | State::Cancelled => Some(Rest::NoPlan),
+            State::Intended
+            | State::InDoubt
+            | State::Succeeded
+            | State::Failed
+            | State::Denied
+            | State::Skipped
+            | State::Cancelled => Some(Rest::NoPlan),
         };
         standing.map_or(Need::Intend(operation.number), Need::Rest)
     }
@@ -207,8 +219,14 @@ fn rest_of(operation: &Operation, session: &Session, proof: &Proof, now: &Now) -
     let what = format!("operation {} ({})", operation.number, operation.bound.kind);
     let why = match operation.state {
         State::Intended | State::InDoubt => format!("{what} may have landed: the next look-up"),
-        State::Planned | State::AwaitingApproval | State::Retrying | State::Succeeded | State::Failed
-        | State::Denied | State::Skipped | State::Cancelled => format!("{what} was refused: the next attempt"),
+        State::Planned
+        | State::AwaitingApproval
+        | State::Retrying
+        | State::Succeeded
+        | State::Failed
+        | State::Denied
+        | State::Skipped
+        | State::Cancelled => format!("{what} was refused: the next attempt"),
     };
     Some(Rest::Until { at: now.wall.plus_ms(wait_ms), wait_ms, why })
 }
@@ -227,8 +245,14 @@ fn standing(session: &Session, proof: &Proof, now: &Now) -> Rest {
     let asked = match operation.state {
         State::AwaitingApproval => true,
         State::InDoubt => !operation.bound.can_ask() && operation.bound.recovery == RecoveryClass::Halt,
-        State::Planned | State::Intended | State::Retrying | State::Succeeded | State::Failed | State::Denied
-        | State::Skipped | State::Cancelled => false,
+        State::Planned
+        | State::Intended
+        | State::Retrying
+        | State::Succeeded
+        | State::Failed
+        | State::Denied
+        | State::Skipped
+        | State::Cancelled => false,
     };
     if asked || operation.person {
         return Rest::NeedsPerson(question(operation, session, proof, now));
@@ -247,9 +271,18 @@ pub fn question(operation: &Operation, session: &Session, proof: &Proof, now: &N
     let about = match operation.state {
         State::AwaitingApproval => About::Approval,
         State::Planned | State::Retrying => About::Restarts,
-        State::Intended | State::InDoubt | State::Succeeded | State::Failed | State::Denied | State::Skipped
+        State::Intended
+        | State::InDoubt
+        | State::Succeeded
+        | State::Failed
+        | State::Denied
+        | State::Skipped
         | State::Cancelled => {
-            if operation.person && operation.restarts + 1 >= RESTARTS_MAX { About::Restarts } else { About::Landing }
+            if operation.person && operation.restarts + 1 >= RESTARTS_MAX {
+                About::Restarts
+            } else {
+                About::Landing
+            }
         }
     };
     let next_look_ms = operation.rest.as_ref().map_or(0, |r| r.left_ms(now));

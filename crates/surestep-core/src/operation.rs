@@ -193,12 +193,7 @@ pub const fn step(state: State, event: Event) -> Result<State, Illegal> {
 
         (
             S::Planned | S::AwaitingApproval | S::Retrying,
-            E::Repeat
-            | E::Land
-            | E::NotLanded
-            | E::NotLandedForGood
-            | E::StillInDoubt
-            | E::Doubt,
+            E::Repeat | E::Land | E::NotLanded | E::NotLandedForGood | E::StillInDoubt | E::Doubt,
         )
         | (S::AwaitingApproval | S::Intended | S::InDoubt, E::Intend)
         | (S::Planned | S::Retrying | S::Intended | S::InDoubt, E::Approve | E::Deny)

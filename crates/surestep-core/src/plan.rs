@@ -4,7 +4,7 @@
 //! is over a limit or cannot be stored whole is refused here, with the path, and nothing has been written.
 
 use crate::bind::bind_body;
-use crate::entry::{Approval, RecoveryClass};
+use crate::bound::{Approval, RecoveryClass};
 use crate::ids::{Digest, Kind, SessionId, TurnNumber};
 use crate::json::{self, DEPTH_FILE_MAX, JsonError};
 use crate::key::Key;
@@ -169,7 +169,9 @@ pub enum PlanError {
         fault: Fault,
     },
     /// Another operation of the session has the same identity and another body.
-    #[error("`{path}` has the key {key} of operation {other}, but another body ({bound} is bound, {offered} is offered)")]
+    #[error(
+        "`{path}` has the key {key} of operation {other}, but another body ({bound} is bound, {offered} is offered)"
+    )]
     Mismatch {
         /// Where.
         path: String,
@@ -288,7 +290,12 @@ impl Plan {
         for (n, operation) in self.operations.iter().enumerate() {
             let body = Raw::new(bind_body(operation, n)?.as_str())
                 .map_err(|e| PlanError::Shape { why: e.to_string() })?;
-            operations.push(PlannedOperation { body, call_id: None, extra: Extra::default(), ..operation.clone() });
+            operations.push(PlannedOperation {
+                body,
+                call_id: None,
+                extra: Extra::default(),
+                ..operation.clone()
+            });
         }
         let what = DigestedPlan {
             turn: self.turn_number(),

@@ -88,6 +88,7 @@ macro_rules! record {
     ) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq)]
+        #[allow(unreachable_pub, reason = "some records are private to their module")]
         pub struct $name {
             $( $(#[$rdoc])* pub $req: $rty, )*
             $( $(#[$odoc])* pub $opt: Option<$oty>, )*

@@ -1,6 +1,6 @@
 //! Why a turn rests: an outcome, never an error, so that `?` cannot swallow a question.
 
-use crate::entry::{Approval, BoundOperation, End, RecoveryClass};
+use crate::entry::End;
 use crate::ids::{Attempt, OpNumber, TurnNumber};
 use crate::key::Key;
 use crate::operation::State;
@@ -126,23 +126,5 @@ impl Line {
             fault: operation.fault.clone(),
             may_have_landed: operation.may_have_landed,
         }
-    }
-}
-
-impl BoundOperation {
-    /// Whether a reconciler can ever be asked about it.
-    #[must_use]
-    pub fn can_ask(&self) -> bool {
-        match self.recovery {
-            RecoveryClass::Ask => true,
-            RecoveryClass::Repeat => self.then_ask == Some(true),
-            RecoveryClass::Halt => false,
-        }
-    }
-
-    /// Whether a person must say yes before it runs.
-    #[must_use]
-    pub const fn needs_approval(&self) -> bool {
-        matches!(self.approval, Some(Approval::Required))
     }
 }

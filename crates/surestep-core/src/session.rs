@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::bind::Occurrence;
-use crate::entry::{BoundOperation, Cancelled, End, HandedOff, Opened, Restored, Said};
+use crate::bound::BoundOperation;
+use crate::entry::{Cancelled, End, HandedOff, Opened, Restored, Said};
 use crate::ids::{Attempt, Digest, Epoch, HoldId, OpNumber, Revision, SessionId, TurnNumber};
 use crate::key::Key;
 use crate::operation::State;
@@ -201,7 +202,7 @@ impl Session {
 
 /// How a turn ends whose operations stand like this; `None` while it cannot end (I7).
 #[must_use]
-pub fn ending(operations: &[Operation], cancelled: bool) -> Option<End> {
+pub(crate) fn ending(operations: &[Operation], cancelled: bool) -> Option<End> {
     if operations.iter().any(|o| o.state.is_open()) {
         return None;
     }

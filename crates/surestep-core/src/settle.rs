@@ -1,14 +1,16 @@
 //! Settling: what an outcome, a finding or late evidence becomes in the journal.
 
 use crate::absence;
+use crate::bound::RecoveryClass;
 use crate::call::Call;
-use crate::entry::{Doubted, Entry, Failed, RecoveryClass, Succeeded};
-use crate::fold::Misfit;
+use crate::entry::{Doubted, Entry, Failed, Succeeded};
 use crate::ids::{Attempt, OpNumber};
 use crate::key::Key;
 use crate::limits::{
-    BACKOFF_MAX_MS, LOOK_DEADLINE_MS, LOOK_FIRST_MS, LOOK_MAX_MS, LOOKS_UNKNOWN_MAX, RECHECK_AFTER_MS, RESTARTS_MAX,
+    BACKOFF_MAX_MS, LOOK_DEADLINE_MS, LOOK_FIRST_MS, LOOK_MAX_MS, LOOKS_UNKNOWN_MAX, RECHECK_AFTER_MS,
+    RESTARTS_MAX,
 };
+use crate::misfit::Misfit;
 use crate::operation::State;
 use crate::outcome::{Counts, Evidence, Fault, Finding, Outcome, Receipt, Retry, Via};
 use crate::record::Extra;
@@ -40,7 +42,10 @@ impl Intent {
         let elapsed = now.mark.since(&self.intended);
         let in_time = elapsed.is_some_and(|ms| ms < self.send_within_ms) && now.wall < self.call.deadline;
         (!in_time).then(|| {
-            Outcome::NotSent(Fault::new("not_sent", "its time was over before it could be sent; nothing was sent"))
+            Outcome::NotSent(Fault::new(
+                "not_sent",
+                "its time was over before it could be sent; nothing was sent",
+            ))
         })
     }
 
@@ -112,7 +117,8 @@ impl Turn {
 
     pub(crate) fn look(mut self, op: OpNumber, now: &Now) -> Next {
         self.looked.insert(op);
-        let attempt = self.session().operation(op).and_then(Operation::attempt).map_or(Attempt::LOST, |a| a.number);
+        let attempt =
+            self.session().operation(op).and_then(Operation::attempt).map_or(Attempt::LOST, |a| a.number);
         match self.call(op, attempt) {
             Some(mut call) => {
                 call.deadline = now.wall.plus_ms(LOOK_DEADLINE_MS);
@@ -176,7 +182,8 @@ impl Turn {
                 self.fail(op, key, attempt, via, fault, Counts::Answer, last, rest, now)
             }
             Outcome::NotSent(fault) => {
-                let rest = Some(Pause::from_now(now, backoff_ms(&operation, attempt, attempt.value().min(8))));
+                let rest =
+                    Some(Pause::from_now(now, backoff_ms(&operation, attempt, attempt.value().min(8))));
                 self.fail(op, key, attempt, Via::Engine, fault, Counts::Nothing, false, rest, now)
             }
             Outcome::Unknown(fault) => self.doubt(&operation, attempt, Some(fault), None, now),
@@ -305,7 +312,13 @@ impl Turn {
         }
     }
 
-    fn looked_too_early(&mut self, operation: &Operation, why: Fault, wait_ms: u64, now: &Now) -> Result<(), Misfit> {
+    fn looked_too_early(
+        &mut self,
+        operation: &Operation,
+        why: Fault,
+        wait_ms: u64,
+        now: &Now,
+    ) -> Result<(), Misfit> {
         let wait_ms = wait_ms.min(poll_ms(operation.looks));
         self.looked(operation, why, wait_ms, 0, None, now)
     }
@@ -346,9 +359,10 @@ impl Turn {
     /// attempt is still the open one.
     #[must_use]
     pub fn first_hand(mut self, op: OpNumber, attempt: Attempt, seen: Outcome, now: &Now) -> Self {
-        let open = self.session().operation(op).is_some_and(|o| {
-            o.state.is_open() && o.attempt().is_some_and(|a| a.number == attempt)
-        });
+        let open = self
+            .session()
+            .operation(op)
+            .is_some_and(|o| o.state.is_open() && o.attempt().is_some_and(|a| a.number == attempt));
         if !open {
             return self;
         }

@@ -16,11 +16,11 @@
 use std::collections::BTreeSet;
 
 use crate::absence::Proof;
-use crate::commit::{COMMIT_FORMAT, Commit, CommitFields};
 use crate::entry::{Bound, Claimed, Doubted, Entry, Finished, Intended, Opened, Released, Said};
 use crate::envelope::Envelope;
-use crate::fold::{Context, Misfit};
+use crate::fold::Context;
 use crate::ids::{Attempt, Epoch, HoldId, OpNumber};
+use crate::misfit::Misfit;
 use crate::need::Need;
 use crate::operation::State;
 use crate::outcome::Evidence;
@@ -29,11 +29,13 @@ use crate::record::Extra;
 use crate::report::Rest;
 use crate::session::{Operation, Session};
 use crate::settle::{Doubt, Intent};
+use crate::staged::{Staged, seal};
 use crate::time::Now;
 
 /// What must happen next.
 #[must_use]
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "moved a few times a step, never stored")]
 pub enum Next {
     /// Publish this commit, durably, only if its revision is free.
     Commit(Staged),
@@ -204,7 +206,8 @@ impl Turn {
         let doubt = session.operations.iter().any(|o| o.state.is_open());
         let living = session.owner.is_some() && !self.proof.predecessor_dead;
         if session.opened.is_none() {
-            let (agent, task) = self.offered.as_ref().map(|o| (o.agent.clone(), o.task.clone())).unwrap_or_default();
+            let (agent, task) =
+                self.offered.as_ref().map(|o| (o.agent.clone(), o.task.clone())).unwrap_or_default();
             self.push(Opened { agent, task, traceparent: None, extra: Extra::default() }.into(), now)?;
         }
         let session = self.session();
@@ -215,7 +218,18 @@ impl Turn {
             let Some(key) = self.session().operation(op).map(|o| o.bound.key) else { continue };
             let read = Some(now.mark.clone());
             let ended = ended.then(|| now.mark.clone());
-            let entry = Doubted { op, key, attempt, why: None, read, ended, rest: None, looks: None, person: None, extra: Extra::default() };
+            let entry = Doubted {
+                op,
+                key,
+                attempt,
+                why: None,
+                read,
+                ended,
+                rest: None,
+                looks: None,
+                person: None,
+                extra: Extra::default(),
+            };
             self.push(entry.into(), now)?;
         }
         Ok(doubt || living)
@@ -229,7 +243,8 @@ impl Turn {
         for operation in session.operations.iter().filter(|o| o.state == State::InDoubt) {
             for attempt in operation.unaccounted() {
                 let on_this_boot = now.mark.since(&attempt.intended);
-                let unread = on_this_boot.is_none() && !attempt.reads.iter().any(|r| now.mark.since(r).is_some());
+                let unread =
+                    on_this_boot.is_none() && !attempt.reads.iter().any(|r| now.mark.since(r).is_some());
                 let first_after = attempt.epoch.next() == session.epoch;
                 let late = on_this_boot.is_some_and(|elapsed| elapsed >= attempt.budget_ms);
                 let ended = attempt.ended.is_none() && self.proof.predecessor_dead && first_after && late;
@@ -288,7 +303,7 @@ impl Turn {
     pub(crate) fn stage(mut self, now: &Now, before_intent: Option<Operation>) -> Result<Next, Misfit> {
         let entries = std::mem::take(&mut self.pending);
         let commit = seal(self.session(), entries, now)?;
-        Ok(Next::Commit(Staged { turn: self, commit, before_intent, now: now.clone() }))
+        Ok(Next::Commit(Staged::new(self, commit, before_intent, now.clone())))
     }
 
     /// Publishes what is pending and lets the session go, starting nothing: how a person's word is recorded while
@@ -308,91 +323,5 @@ impl Turn {
         }
         let why = self.standing(now);
         self.stage_or_rest(now, why)
-    }
-}
-
-fn seal(session: &Session, entries: Vec<Entry>, now: &Now) -> Result<Commit, Misfit> {
-    Commit::seal(CommitFields {
-        format: COMMIT_FORMAT.into(),
-        session: session.id.clone(),
-        revision: session.revision.next(),
-        epoch: session.epoch,
-        at: now.wall,
-        entries,
-        prev: session.head,
-        extra: Extra::default(),
-    })
-    .map_err(|e| Misfit::Order { entry: "commit", why: e.to_string() })
-}
-
-/// A commit to publish. Dropping it means that it failed: reload.
-#[must_use]
-#[derive(Debug)]
-pub struct Staged {
-    turn: Turn,
-    commit: Commit,
-    before_intent: Option<Operation>,
-    now: Now,
-}
-
-impl Staged {
-    /// The commit.
-    #[must_use]
-    pub const fn commit(&self) -> &Commit {
-        &self.commit
-    }
-
-    /// Content that the commit names by digest: it must be durable first.
-    #[must_use]
-    pub fn content(&self) -> &[String] {
-        &self.turn.content
-    }
-
-    /// The attempt that begins once this is durable.
-    #[must_use]
-    pub fn intent(&self) -> Option<(OpNumber, Attempt)> {
-        self.commit.entries().iter().find_map(|entry| match entry {
-            Entry::Intended(e) => Some((e.op, e.attempt)),
-            Entry::Opened(_) | Entry::Said(_) | Entry::Bound(_) | Entry::Claimed(_) | Entry::Released(_)
-            | Entry::Succeeded(_) | Entry::Failed(_) | Entry::Doubted(_) | Entry::Approved(_)
-            | Entry::Denied(_) | Entry::Skipped(_) | Entry::Cancelled(_) | Entry::Finished(_)
-            | Entry::HandedOff(_) | Entry::Restored(_) => None,
-        })
-    }
-
-    /// The epoch that it was staged under; the commit is given up.
-    #[must_use]
-    pub fn into_epoch(self) -> Epoch {
-        self.commit.epoch()
-    }
-
-    /// The same commit without its intent, letting the session go: for when there is no room for a settle.
-    ///
-    /// # Errors
-    /// As [`Turn::next`].
-    pub fn without_intent(mut self) -> Result<Self, Misfit> {
-        let Some(before) = self.before_intent.take() else { return Ok(self) };
-        let mut fields = self.commit.into_fields();
-        fields.entries.pop();
-        if let Some(operation) = self.turn.envelope.session.operations.get_mut(before.number.index()) {
-            *operation = before;
-        }
-        self.turn.pending = fields.entries;
-        self.turn.push(Released { extra: Extra::default() }.into(), &self.now)?;
-        let entries = std::mem::take(&mut self.turn.pending);
-        self.commit = seal(self.turn.session(), entries, &self.now)?;
-        Ok(self)
-    }
-
-    /// The commit is durable: goes on.
-    #[must_use]
-    pub fn committed(self) -> Turn {
-        let fresh = self.intent();
-        let Self { mut turn, commit, .. } = self;
-        turn.fresh = fresh.or(turn.fresh);
-        turn.content.clear();
-        turn.envelope.session.sealed(&commit);
-        turn.envelope.commits.push(commit);
-        turn
     }
 }

@@ -113,6 +113,7 @@ fn job(dir: &Path, script: &str, budget: Duration) -> Job {
         deadline_boot_ms: since_boot_ms() + u64::try_from(budget.as_millis()).unwrap(),
         label: Label { session: "s-1".to_owned(), operation: 7, key: "k-1".to_owned(), attempt: 2, epoch: 3 },
         record: Some(Room::at(dir).1),
+        receipt: Some("r-1".to_owned()),
     }
 }
 

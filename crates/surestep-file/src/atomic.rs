@@ -54,13 +54,12 @@ pub(crate) fn written<D: Disk>(
     bytes: &[u8],
     ready: Option<Temp<D::File>>,
 ) -> Result<Temp<D::File>, StoreError> {
-    let mut ready = ready;
+    let mut temp = match ready {
+        Some(temp) => temp,
+        None => create(disk, folder)?,
+    };
     let mut tries = 1;
     loop {
-        let temp = match ready.take() {
-            Some(temp) => temp,
-            None => create(disk, folder)?,
-        };
         let (error, poisoned) = match fill(disk, &temp, bytes) {
             Err(error) => (error, false),
             Ok(()) => match disk.sync(&temp.file) {
@@ -68,9 +67,12 @@ pub(crate) fn written<D: Disk>(
                 Err(source) => (io("cannot make durable", &temp.path)(source), true),
             },
         };
+        // The next file is made while this one still exists: else it could be given the very same inode and blocks.
+        let next = if poisoned && tries < TRIES_MAX { Some(create(disk, folder)) } else { None };
         discard(disk, &temp.path);
-        if !poisoned || tries == TRIES_MAX {
-            return Err(error);
+        match next {
+            Some(next) => temp = next?,
+            None => return Err(error),
         }
         tries += 1;
     }

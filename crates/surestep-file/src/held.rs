@@ -70,6 +70,7 @@ impl<D: Disk> Held<D> {
         }
         let disk = &self.store.disk;
         let mut state = self.state();
+        self.still_ours().map_err(PublishError::NotCommitted)?; // else who has it now would be called a gap
         self.settle(&mut state).map_err(PublishError::NotCommitted)?;
         let last = match state.last {
             Some(last) => last,

@@ -150,6 +150,13 @@ fn sweep<D: Disk>(disk: &D, place: &Place) {
             }
         }
     }
+    // A guard holds the lock while it writes: whatever it left half-written is dead, too.
+    let guards = place.guards();
+    for name in disk.list(&guards).unwrap_or_default() {
+        if name.to_str().is_some_and(|name| name.ends_with(".tmp")) {
+            atomic::discard(disk, &guards.join(name));
+        }
+    }
     mailbox::sweep_dead(disk, &place.late());
     mailbox::sweep_dead(disk, &place.requests());
 }

@@ -55,7 +55,15 @@ impl Terms {
     /// equal operations apart, not local, the whole body makes the key).
     #[must_use]
     pub const fn remote(deadline_ms: u64, lag_ms: u64) -> Self {
-        Self { deadline_ms, lag_ms, local: false, can_ask: true, distinguishes: true, identity: None, place: None }
+        Self {
+            deadline_ms,
+            lag_ms,
+            local: false,
+            can_ask: true,
+            distinguishes: true,
+            identity: None,
+            place: None,
+        }
     }
 }
 

@@ -5,16 +5,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use surestep_core::{
-    Compared, Corrupt, Envelope, Epoch, Evidence, Finding, Kind, Me, Next, Now, Plan, PlanError, Proof, Request,
-    Rest, Revision, SessionId, Terms, Turn,
+    Compared, Envelope, Epoch, Finding, Kind, Next, Now, Plan, PlanError, Request, Rest, SessionId, Terms,
 };
 use tracing::Instrument as _;
 
-use crate::clock::{Clock, SystemClock};
-use crate::effect::{Effect, Recovery};
+use crate::clock::Clock;
 use crate::error::{Observed, StepError};
-use crate::registry::{Registry, Tuning};
-use crate::store::{Hold, Journal, Store, StoreError};
+use crate::load::Loaded;
+use crate::registry::Registry;
+use crate::store::{Hold, Store};
 
 /// Carries turns as far as they can go. Cheap to clone.
 #[derive(Clone)]
@@ -22,32 +21,9 @@ pub struct Engine {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) clock: Arc<dyn Clock>,
-    owner: String,
-    dir: Option<String>,
-    stop: Arc<AtomicBool>,
-}
-
-/// Puts an engine together.
-pub struct Builder {
-    store: Arc<dyn Store>,
-    registry: Registry,
-    clock: Arc<dyn Clock>,
-    owner: String,
-    dir: Option<String>,
-    stop: Arc<AtomicBool>,
-    twice: Option<Kind>,
-}
-
-/// Why an engine cannot be put together.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum BuildError {
-    /// A kind was registered twice.
-    #[error("the kind `{kind}` is registered twice")]
-    Twice {
-        /// The kind.
-        kind: Kind,
-    },
+    pub(crate) owner: String,
+    pub(crate) dir: Option<String>,
+    pub(crate) stop: Arc<AtomicBool>,
 }
 
 /// Where a turn stands after a step.
@@ -66,92 +42,6 @@ pub struct Wait {
     pub limit: Option<Duration>,
     /// Also wait while somebody else holds the session.
     pub held: bool,
-}
-
-impl Builder {
-    /// Registers a kind of effect; how doubt about it ends is part of that.
-    #[must_use]
-    pub fn effect(self, effect: impl Effect, recovery: Recovery) -> Self {
-        self.register(Arc::new(effect), recovery)
-    }
-
-    /// As [`Builder::effect`], for an effect that is shared.
-    #[must_use]
-    pub fn register(mut self, effect: Arc<dyn Effect>, recovery: Recovery) -> Self {
-        self.twice = self.registry.add(effect, recovery).err().or(self.twice);
-        self
-    }
-
-    /// Changes a kind's terms by configuration.
-    #[must_use]
-    pub fn tune(mut self, kind: Kind, tuning: Tuning) -> Self {
-        self.registry.tune(Some(kind), tuning);
-        self
-    }
-
-    /// Changes the terms of all kinds that have no tuning of their own.
-    #[must_use]
-    pub fn tune_all(mut self, tuning: Tuning) -> Self {
-        self.registry.tune(None, tuning);
-        self
-    }
-
-    /// Uses another clock than the system's.
-    #[must_use]
-    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = clock;
-        self
-    }
-
-    /// Labels the owner, for people; default: the process id.
-    #[must_use]
-    pub fn owner(mut self, owner: impl Into<String>) -> Self {
-        self.owner = owner.into();
-        self
-    }
-
-    /// The folder against which relative paths in bodies of new plans are read; default: the process's own, as it is
-    /// when the plan is bound.
-    #[must_use]
-    pub fn dir(mut self, dir: impl Into<String>) -> Self {
-        self.dir = Some(dir.into());
-        self
-    }
-
-    /// A flag that asks the engine to start nothing more: once it is true, what runs is settled, no further intent is
-    /// published, the session is let go, and the step rests with [`Rest::Until`]. Default: a flag that nobody sets.
-    #[must_use]
-    pub fn stop(mut self, stop: Arc<AtomicBool>) -> Self {
-        self.stop = stop;
-        self
-    }
-
-    /// The engine.
-    ///
-    /// # Errors
-    /// When a kind was registered twice.
-    pub fn build(self) -> Result<Engine, BuildError> {
-        match self.twice {
-            Some(kind) => Err(BuildError::Twice { kind }),
-            None => Ok(Engine {
-                store: self.store,
-                registry: Arc::new(self.registry),
-                clock: self.clock,
-                owner: self.owner,
-                stop: self.stop,
-                dir: self.dir.or_else(|| Some(std::env::current_dir().ok()?.to_str()?.to_owned())),
-            }),
-        }
-    }
-}
-
-/// A session as it was read, and what is known beside its chain.
-pub(crate) struct Loaded {
-    pub(crate) envelope: Envelope,
-    pub(crate) late: Vec<Evidence>,
-    pub(crate) requests: Vec<Request>,
-    pub(crate) proof: Proof,
-    pub(crate) exists: bool,
 }
 
 /// What one step carries along.
@@ -174,24 +64,6 @@ impl Hands {
 }
 
 impl Engine {
-    /// Starts to put an engine together.
-    pub fn builder(store: impl Store) -> Builder {
-        Self::builder_of(Arc::new(store))
-    }
-
-    /// As [`Engine::builder`], for a store that is shared.
-    pub fn builder_of(store: Arc<dyn Store>) -> Builder {
-        Builder {
-            store,
-            registry: Registry::default(),
-            clock: Arc::new(SystemClock::new()),
-            owner: format!("pid {}", std::process::id()),
-            dir: None,
-            stop: Arc::default(),
-            twice: None,
-        }
-    }
-
     /// Carries a turn as far as it can go without waiting.
     ///
     /// Re-entrant: nothing is repeated. An envelope older than the store's journal goes on from the journal's head; a
@@ -232,7 +104,9 @@ impl Engine {
         if let Some(report) = wants(compared).and_then(|turn| loaded.envelope.report(turn)) {
             return self.step_of(loaded.envelope, &envelope, Rest::Finished(report)).await;
         }
-        if let Some(rest) = loaded.envelope.rests(&loaded.proof, &loaded.late, terms.is_some(), &self.clock.now()) {
+        if let Some(rest) =
+            loaded.envelope.rests(&loaded.proof, &loaded.late, terms.is_some(), &self.clock.now())
+        {
             return self.step_of(loaded.envelope, &envelope, rest).await;
         }
         let hold = self.hold(&session).await?;
@@ -366,72 +240,6 @@ impl Engine {
         self.registry.kinds().cloned().collect()
     }
 
-    pub(crate) async fn hold(&self, session: &SessionId) -> Result<Hold, StepError> {
-        self.store.hold(session).await.map_err(|e| match e {
-            StoreError::Busy { holder } => StepError::Busy { session: session.clone(), holder },
-            source => StepError::Store { source, observed: None, indeterminate: false },
-        })
-    }
-
-    pub(crate) async fn load(&self, session: &SessionId) -> Result<Loaded, StepError> {
-        let (journal, exists) = match self.store.read(session, Revision::FIRST).await {
-            Ok(journal) => {
-                let exists = !journal.commits.is_empty();
-                (journal, exists)
-            }
-            Err(StoreError::Absent { .. }) => (Journal::default(), false),
-            Err(source) => return Err(StepError::Store { source, observed: None, indeterminate: false }),
-        };
-        let envelope = Envelope::from_commits(session.clone(), journal.commits)
-            .map_err(|source| StepError::Corrupt { session: session.clone(), source })?;
-        let stamps = journal.stamps;
-        let proof = Proof {
-            publishes: stamps.as_ref().map(|s| s.publishes.clone()).unwrap_or_default(),
-            read: stamps.map(|s| s.read),
-            ..Proof::default()
-        };
-        Ok(Loaded { envelope, late: journal.late, requests: journal.requests, proof, exists })
-    }
-
-    /// Reads what came since, now that nobody else can add to it, and notes what the hold proves.
-    pub(crate) async fn reload(&self, loaded: &mut Loaded, hold: &Hold) -> Result<(), StepError> {
-        let session = &hold.session;
-        let from = loaded.envelope.session().revision.next();
-        match self.store.read(session, from).await {
-            Ok(journal) => {
-                for commit in journal.commits {
-                    let revision = commit.revision().value();
-                    loaded.envelope.take(commit).map_err(|why| StepError::Corrupt {
-                        session: session.clone(),
-                        source: Corrupt::Misfit { revision, why },
-                    })?;
-                    loaded.exists = true;
-                }
-                loaded.late = journal.late;
-                loaded.requests = journal.requests;
-                if let Some(stamps) = journal.stamps {
-                    loaded.proof.publishes.extend(stamps.publishes);
-                    loaded.proof.read = Some(stamps.read);
-                }
-            }
-            Err(StoreError::Absent { .. }) if !loaded.exists => {}
-            Err(source) => return Err(StepError::Store { source, observed: None, indeterminate: false }),
-        }
-        loaded.proof.predecessor_dead = hold.proof.predecessor_dead;
-        loaded.proof.machine.clone_from(&hold.proof.machine);
-        loaded.proof.unfinished.clone_from(&hold.proof.unfinished);
-        Ok(())
-    }
-
-    pub(crate) fn take_up(&self, loaded: Loaded, hands: &Hands) -> Result<Turn, PlanError> {
-        let me = Me { hold: hands.hold.id.clone(), owner: self.owner.clone() };
-        let turn = Turn::resume(loaded.envelope, me, loaded.proof, loaded.late);
-        match &hands.offered {
-            Some((plan, terms)) => turn.offer(plan, terms),
-            None => Ok(turn),
-        }
-    }
-
     async fn step_of(&self, envelope: Envelope, given: &Envelope, rest: Rest) -> Result<Step, StepError> {
         let envelope = self.with_conversation(envelope.with_ext_of(given)).await?;
         Ok(Step { rest, envelope })
@@ -466,7 +274,9 @@ fn on_chain(given: &Envelope, stored: &Envelope) -> Result<(), StepError> {
         Some(head) if !given.is_on(ours) => Err(StepError::Diverged {
             session: theirs.id.clone(),
             revision: theirs.revision,
-            ours: usize::try_from(theirs.revision.value()).ok().and_then(|n| ours.chain.get(n.checked_sub(1)?).copied()),
+            ours: usize::try_from(theirs.revision.value())
+                .ok()
+                .and_then(|n| ours.chain.get(n.checked_sub(1)?).copied()),
             theirs: head,
         }),
         Some(_) | None => Ok(()),

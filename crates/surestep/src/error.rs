@@ -167,7 +167,7 @@ pub const fn plan_code(error: &PlanError) -> &'static str {
         PlanError::AlreadyBound { .. } => "SE0207",
         PlanError::TurnOrder { .. } => "SE0208",
         PlanError::OtherSession { .. } => "SE0209",
-        _ => "SE0201",
+        PlanError::Json(_) | PlanError::Shape { .. } | _ => "SE0201",
     }
 }
 
@@ -177,7 +177,7 @@ const fn refused_code(error: &Refused) -> &'static str {
         Refused::Moved { .. } => "SE0403",
         Refused::NoSuchOperation => "SE0902",
         Refused::Broken(_) => "SE0001",
-        _ => "SE0402",
+        Refused::NotAsked { .. } | Refused::NothingOpen | _ => "SE0402",
     }
 }
 

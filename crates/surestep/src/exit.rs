@@ -43,10 +43,12 @@ pub const fn of(rest: &Rest) -> u8 {
         Rest::NeedsPerson(_) => PERSON,
         Rest::Until { .. } => UNTIL,
         Rest::HandedOff { .. } => HELD,
-        _ => DONE,
+        Rest::NoPlan => DONE,
+        _ => UNEXPECTED,
     }
 }
 
 /// With several sessions: the first of these that occurs decides.
-pub const ORDER: [u8; 12] =
-    [UNEXPECTED, STORE, INTEGRITY, VERSION, PERSON, DIVERGED, FAILED, CANCELLED, HELD, WAIT_LIMIT, UNTIL, DONE];
+pub const ORDER: [u8; 12] = [
+    UNEXPECTED, STORE, INTEGRITY, VERSION, PERSON, DIVERGED, FAILED, CANCELLED, HELD, WAIT_LIMIT, UNTIL, DONE,
+];

@@ -53,32 +53,36 @@
 //! The engine owns order, keys, intents, doubts, retries and the verdict. The host owns the store's folder, the
 //! effects and their reconcilers, the runtime (tokio with time), and what it does with a [`Rest`].
 
+mod builder;
 mod clock;
 mod effect;
 mod engine;
 mod error;
 pub mod exit;
+mod load;
 mod memory;
 mod recover;
 mod registry;
 mod run;
 mod store;
 
+pub use builder::{BuildError, Builder};
 pub use clock::{Clock, SystemClock};
 pub use effect::{Attempt, Effect, Planned, Reconciler, Recovery, Terms};
-pub use engine::{BuildError, Builder, Engine, Step, Wait};
+pub use engine::{Engine, Step, Wait};
 pub use error::{Observed, StepError, plan_code};
 pub use memory::{MemoryStore, ServerClock};
 pub use registry::Tuning;
 pub use store::{
-    Blob, Hold, HoldProof, Holder, Journal, Page, PublishError, SessionPage, Stamps, Store, StoreError, Tether,
-    record_name,
+    Blob, Hold, HoldProof, Holder, Journal, Page, PublishError, SessionPage, Stamps, Store, StoreError,
+    Tether, record_name,
 };
 pub use surestep_core as core;
 pub use surestep_core::{
-    Approval, Body, Call, Commit, Corrupt, Digest, End, Entry, Envelope, Epoch, Evidence, Fault, Finding, HoldId,
-    Key, Kind, Mark, Now, OpNumber, Outcome, Plan, PlanError, PlannedOperation, Proof, Question, Raw, Receipt,
-    Refused, Report, Request, RequestId, Rest, Retry, Revision, SessionId, Stamp, State, TurnNumber, Via, Wall, Word,
+    Approval, Body, Call, Commit, Corrupt, Digest, End, Entry, Envelope, Epoch, Evidence, Fault, Finding,
+    HoldId, Key, Kind, Mark, Now, OpNumber, Outcome, Plan, PlanError, PlannedOperation, Proof, Question, Raw,
+    Receipt, Refused, Report, Request, RequestId, Rest, Retry, Revision, SessionId, Stamp, State, TurnNumber,
+    Via, Wall, Word,
 };
 
 /// 128 random bits as hex digits: ids of holds, requests and stores.

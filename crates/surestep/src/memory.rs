@@ -9,7 +9,8 @@ use async_trait::async_trait;
 use surestep_core::{Commit, Digest, Evidence, HoldId, Request, Revision, SessionId, Stamp};
 
 use crate::store::{
-    Blob, Hold, HoldProof, Holder, Journal, Page, PublishError, SessionPage, Stamps, Store, StoreError, Tether,
+    Blob, Hold, HoldProof, Holder, Journal, Page, PublishError, SessionPage, Stamps, Store, StoreError,
+    Tether,
 };
 
 /// The server's clock, in milliseconds.
@@ -92,7 +93,9 @@ impl Shelf {
     fn check(&self, hold: &Hold, now: u64) -> Result<(), StoreError> {
         match &self.held {
             Some((held, until)) if *held == hold.id && *until > now => Ok(()),
-            Some((held, _)) if *held == hold.id => Err(StoreError::HoldLost { why: "its lease is over".into() }),
+            Some((held, _)) if *held == hold.id => {
+                Err(StoreError::HoldLost { why: "its lease is over".into() })
+            }
             Some(_) => Err(StoreError::HoldLost { why: "somebody else holds the session".into() }),
             None => Err(StoreError::HoldLost { why: "nobody holds the session any more".into() }),
         }
@@ -186,7 +189,9 @@ impl Store for MemoryStore {
         let shelves = self.lock();
         let mut sessions: Vec<SessionId> = shelves
             .iter()
-            .filter(|(id, shelf)| !shelf.commits.is_empty() && page.after.as_ref().is_none_or(|after| *id > after))
+            .filter(|(id, shelf)| {
+                !shelf.commits.is_empty() && page.after.as_ref().is_none_or(|after| *id > after)
+            })
             .map(|(id, _)| id.clone())
             .take(page.limit.saturating_add(1))
             .collect();

@@ -2,8 +2,9 @@
 
 use surestep_core::{Call, Epoch, Evidence, Fault, Next, Now, Outcome, Staged, Turn};
 
-use crate::engine::{Engine, Hands, Loaded};
+use crate::engine::{Engine, Hands};
 use crate::error::{Observed, StepError};
+use crate::load::Loaded;
 use crate::store::{Hold, PublishError, StoreError};
 
 impl Engine {
@@ -22,7 +23,12 @@ impl Engine {
     }
 
     /// The store refused. What was seen goes into the error, and beside the chain if that can still be written.
-    pub(crate) async fn not_recorded(&self, source: StoreError, hands: &mut Hands, indeterminate: bool) -> StepError {
+    pub(crate) async fn not_recorded(
+        &self,
+        source: StoreError,
+        hands: &mut Hands,
+        indeterminate: bool,
+    ) -> StepError {
         let observed = self.keep(hands).await;
         StepError::Store { source, observed, indeterminate }
     }
@@ -60,7 +66,8 @@ impl Engine {
         call: &Call,
         hands: &mut Hands,
     ) -> Result<Option<Outcome>, StepError> {
-        let outcome = Outcome::NotSent(Fault::new("not_sent", "its owner lost the session before it could be sent"));
+        let outcome =
+            Outcome::NotSent(Fault::new("not_sent", "its owner lost the session before it could be sent"));
         let (op, key, attempt) = (call.op, call.operation.key, call.attempt);
         let observed = Some(Box::new(Observed { op, key, attempt, outcome: outcome.clone() }));
         hands.epoch = call.epoch;
@@ -72,7 +79,9 @@ impl Engine {
             }
         };
         let session = loaded.envelope.session();
-        if session.epoch != call.epoch || session.owner.as_ref().is_none_or(|(hold, _)| *hold != hands.hold.id) {
+        if session.epoch != call.epoch
+            || session.owner.as_ref().is_none_or(|(hold, _)| *hold != hands.hold.id)
+        {
             hands.observed = observed;
             return Err(self.fenced(call.epoch, hands).await);
         }
@@ -150,7 +159,9 @@ impl Engine {
                         Err(StepError::Store { source, observed: None, indeterminate: true })
                     }
                     Err(
-                        PublishError::NotCommitted(_) | PublishError::Taken { .. } | PublishError::Indeterminate(_),
+                        PublishError::NotCommitted(_)
+                        | PublishError::Taken { .. }
+                        | PublishError::Indeterminate(_),
                     ) => Err(self.not_recorded(source, hands, true).await),
                 }
             }

@@ -78,7 +78,8 @@ impl Registry {
         let mut operations = Vec::with_capacity(plan.operations.len());
         for (n, planned) in plan.operations.iter().enumerate() {
             let path = || format!("$.operations[{n}]");
-            let registered = self.kinds.get(&planned.kind).ok_or_else(|| self.unknown(&planned.kind, path()))?;
+            let registered =
+                self.kinds.get(&planned.kind).ok_or_else(|| self.unknown(&planned.kind, path()))?;
             let body = bind_body(planned, n)?;
             let seen = Planned { repo: &planned.repo, target: &planned.target, body: &body, dir };
             let terms =

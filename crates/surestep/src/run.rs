@@ -35,7 +35,12 @@ impl Engine {
 
     /// Publishes a commit. Room for it and for its intent's settle is made first: a full disk stops an operation
     /// while stopping is free.
-    pub(crate) async fn commit(&self, staged: Staged, hands: &mut Hands, now: &Now) -> Result<Turn, StepError> {
+    pub(crate) async fn commit(
+        &self,
+        staged: Staged,
+        hands: &mut Hands,
+        now: &Now,
+    ) -> Result<Turn, StepError> {
         let mut staged = staged;
         let mut no_room = None;
         if staged.intent().is_some() {
@@ -48,7 +53,8 @@ impl Engine {
                 no_room = Some(source);
             }
         }
-        let blobs: Vec<Blob> = staged.content().iter().map(|text| Blob::of(text.clone().into_bytes())).collect();
+        let blobs: Vec<Blob> =
+            staged.content().iter().map(|text| Blob::of(text.clone().into_bytes())).collect();
         let revision = staged.commit().revision();
         let span = tracing::info_span!("surestep.commit", revision = %revision);
         let published = self.store.publish(&hands.hold, staged.commit(), &blobs).instrument(span).await;
@@ -66,7 +72,9 @@ impl Engine {
             }
             Err(PublishError::Taken { .. }) => Err(self.fenced(staged.into_epoch(), hands).await),
             Err(PublishError::NotCommitted(source)) => Err(self.not_recorded(source, hands, false).await),
-            Err(PublishError::Indeterminate(source)) => self.after_indeterminate(staged, source, hands, now).await,
+            Err(PublishError::Indeterminate(source)) => {
+                self.after_indeterminate(staged, source, hands, now).await
+            }
         }
     }
 
@@ -95,10 +103,6 @@ impl Engine {
             .instrument(span)
             .await
             .unwrap_or_else(Outcome::Unknown);
-        let outcome = match outcome {
-            Outcome::Landed(receipt) => Outcome::Landed(receipt.bounded()),
-            other => other,
-        };
         let (op, key, number) = (call.op, call.operation.key, call.attempt);
         hands.observed = Some(Box::new(Observed { op, key, attempt: number, outcome: outcome.clone() }));
         hands.epoch = call.epoch;
@@ -112,7 +116,8 @@ impl Engine {
             let fault = Fault::new("no_reconciler", format!("this process has no reconciler for `{kind}`"));
             return Ok(doubt.resolve(Finding::Unknown(fault), &self.clock.now()));
         };
-        let span = tracing::info_span!("surestep.look", op = %call.op, key = %call.operation.key, kind = %kind);
+        let span =
+            tracing::info_span!("surestep.look", op = %call.op, key = %call.operation.key, kind = %kind);
         let left = call.deadline_mark.since(&self.clock.now().mark).unwrap_or(0);
         let limit = Duration::from_millis(left.saturating_add(1_000));
         let attempt = Attempt { call: call.clone(), tether: hold.tether.clone() };

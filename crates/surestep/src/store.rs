@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use surestep_core::{Attempt, Commit, Digest, Evidence, HoldId, Key, OpNumber, Request, Revision, SessionId, Stamp};
+use surestep_core::{
+    Attempt, Commit, Digest, Evidence, HoldId, Key, OpNumber, Request, Revision, SessionId, Stamp,
+};
 
 /// Keeps sessions. Small enough to write one in a day; prove it with the conformance suite.
 ///

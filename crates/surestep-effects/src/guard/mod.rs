@@ -67,6 +67,8 @@ pub struct Job {
     pub label: Label,
     /// The file that holds the record of this attempt; none for a command that is only asked.
     pub record: Option<PathBuf>,
+    /// What names the landing, should the command exit with 0; kept in the record for who finds it later.
+    pub receipt: Option<String>,
 }
 
 /// Whose attempt a command is; the command sees it as `SURESTEP_SESSION`, `SURESTEP_KEY`,

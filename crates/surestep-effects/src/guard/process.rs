@@ -170,7 +170,7 @@ impl Started {
         let mut ready = Ready::new(order)?;
         let keeper = order
             .record()
-            .map(|path| Keeper::begin(path, &order.label, &order.run, &ready.identity))
+            .map(|path| Keeper::begin(path, order, &ready.identity))
             .transpose()
             .map_err(|error| error.to_string())?;
         let spawned = wire::send(engine, &[])

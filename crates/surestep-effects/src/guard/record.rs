@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::tree::{self, Stat};
+use super::wire::Order;
 use super::{Exit, Label, Process, Report, at, boot_id};
 
 const FORMAT: &str = "surestep.guard/1";
@@ -32,6 +33,8 @@ pub struct Record {
     pub label: Label,
     /// The program and its arguments.
     pub command: Vec<String>,
+    /// What names the landing, should the command have exited with 0.
+    pub receipt: Option<String>,
     /// The guard's pid, in its own pid namespace.
     pub pid: i32,
     /// The guard's start time, in clock ticks since boot.
@@ -122,6 +125,8 @@ pub(super) struct Stored {
     mark: String,
     command: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    receipt: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     end: Option<End>,
 }
 
@@ -168,6 +173,7 @@ impl Stored {
                 epoch: self.epoch,
             },
             command: self.command,
+            receipt: self.receipt,
             pid: self.pid,
             start_time: self.start_time,
             boot: self.boot,
@@ -189,10 +195,10 @@ impl Keeper {
     /// Write `begun`. Once this has returned, nobody may take the attempt for one that never ran.
     pub(super) fn begin(
         path: PathBuf,
-        label: &Label,
-        command: &[String],
+        order: &Order,
         guard: &super::process::Identity,
     ) -> io::Result<Keeper> {
+        let label = &order.label;
         let stored = Stored {
             format: FORMAT.to_owned(),
             state: BEGUN.to_owned(),
@@ -206,7 +212,8 @@ impl Keeper {
             boot: guard.boot.clone(),
             since_boot_ms: guard.since_boot_ms,
             mark: guard.mark.clone(),
-            command: command.to_vec(),
+            command: order.run.clone(),
+            receipt: order.receipt.clone(),
             end: None,
         };
         let keeper = Keeper { path, stored };

@@ -31,6 +31,7 @@ pub(super) struct Order {
     pub(super) deadline_boot_ms: u64,
     pub(super) label: Label,
     record: Option<Vec<u8>>,
+    pub(super) receipt: Option<String>,
     /// Whether the guard's stdin is a lock to hold.
     pub(super) locked: bool,
 }
@@ -47,6 +48,7 @@ impl Order {
             deadline_boot_ms: job.deadline_boot_ms,
             label: job.label.clone(),
             record: job.record.as_ref().map(bytes).transpose()?,
+            receipt: job.receipt.clone(),
             locked,
         })
     }

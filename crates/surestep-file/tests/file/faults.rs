@@ -81,7 +81,10 @@ impl Stage {
 }
 
 fn shown(events: &[Event]) -> String {
-    events.iter().map(|e| format!("{}{} ", if e.ok { "" } else { "!" }, e.call)).collect()
+    let name = |e: &Event| e.path.as_ref().and_then(|p| p.file_name()?.to_str().map(str::to_owned));
+    let one =
+        |e: &Event| format!("{}{}({}) ", if e.ok { "" } else { "!" }, e.call, name(e).unwrap_or_default());
+    events.iter().map(one).collect()
 }
 
 /// After *nobody knows*: what a reload says is durable, whichever way it says.
@@ -180,7 +183,9 @@ async fn a_file_whose_sync_failed_is_never_synced_again_and_two_are_tried() {
     let stage = stage(Scene { revision: 2, reserved: false, blob: false }).await;
     stage.disk.arm(Some(Fault { at: 0, errno: EIO, done: false, every: Some("sync") }));
     let refused = stage.publish().await.unwrap_err();
-    let PublishError::NotCommitted(StoreError::Io { source, path, .. }) = &refused else { panic!("{refused:?}") };
+    let PublishError::NotCommitted(StoreError::Io { source, path, .. }) = &refused else {
+        panic!("{refused:?}")
+    };
     assert_eq!(source.raw_os_error(), Some(EIO));
     assert!(path.starts_with(stage.store.session_dir(&stage.session)));
     let syncs: Vec<_> = stage.disk.events().into_iter().filter(|e| e.call == "sync").collect();

@@ -19,13 +19,10 @@ async fn three(store: &FileStore, session: &SessionId) {
 
 async fn corrupt_at(store: &FileStore, session: &SessionId, file: &Path) -> (usize, String) {
     let read = tokio::time::timeout(Duration::from_secs(5), store.read(session, Revision::NONE));
-    match read.await.expect("it hangs").unwrap_err() {
-        StoreError::Corrupt { file: at, offset, why } => {
-            assert_eq!(at, file);
-            (offset, why)
-        }
-        other => panic!("{other:?}"),
-    }
+    let error = read.await.expect("it hangs").unwrap_err();
+    let StoreError::Corrupt { file: at, offset, why } = error else { panic!("{error:?}") };
+    assert_eq!(at, file);
+    (offset, why)
 }
 
 #[tokio::test]
@@ -181,7 +178,9 @@ fn memory_is_refused_unless_it_is_named() {
     let root = dir.path().join("turns");
     match FileStore::open(&root) {
         Ok(_) => return eprintln!("skipped: /dev/shm is not in memory"),
-        Err(error) => assert!(matches!(&error, StoreError::Volatile { kind, .. } if kind.contains("tmpfs")), "{error}"),
+        Err(error) => {
+            assert!(matches!(&error, StoreError::Volatile { kind, .. } if kind.contains("tmpfs")), "{error}")
+        }
     }
     assert!(!root.exists(), "a refusal makes nothing");
     FileStore::options().allow_volatile(true).open(&root).unwrap();

@@ -4,17 +4,17 @@ use surestep::core::Attempt;
 use surestep::core::Extra;
 use surestep::core::entry::{Intended, Succeeded};
 use surestep::{
-    Epoch, Evidence, Fault, Key, Mark, OpNumber, Outcome, Receipt, Request, RequestId, Retry, Revision, Store,
-    StoreError, Via, Wall, Word, record_name,
+    Epoch, Evidence, Fault, Key, Mark, OpNumber, Outcome, Receipt, Request, RequestId, Retry, Revision,
+    Store, StoreError, Via, Wall, Word, record_name,
 };
 
 use crate::support::{commit, commit_of, id, store};
 
-pub fn key(digit: char) -> Key {
+pub(crate) fn key(digit: char) -> Key {
     format!("v1:{}", digit.to_string().repeat(32)).parse().unwrap()
 }
 
-pub fn landed_late() -> Evidence {
+pub(crate) fn landed_late() -> Evidence {
     Evidence {
         op: OpNumber::FIRST,
         key: key('a'),
@@ -25,7 +25,7 @@ pub fn landed_late() -> Evidence {
     }
 }
 
-pub fn cancel(request: &str) -> Request {
+pub(crate) fn cancel(request: &str) -> Request {
     Request {
         id: RequestId::new(request).unwrap(),
         word: Word::Cancel,
@@ -93,11 +93,13 @@ async fn guards_that_may_still_run_deny_the_proof_of_death() {
     write(5, 1, ""); // no intent: nothing of this session can stand behind it
     write(6, 1, &record("ended", 6, 1, &boot(), "")); // contradicts itself; no intent either
     std::fs::write(guards.join("notes.txt"), "foreign").unwrap();
+    std::fs::write(guards.join("0001-1.json.4-5-6.tmp"), "half").unwrap();
     let busy = store.hold(&session).await.unwrap_err();
     let StoreError::Busy { holder } = busy else { panic!("{busy:?}") };
     assert!(holder.what.contains("(make install) of operation 1, attempt 1"), "{}", holder.what);
     drop(hold);
     let proof = store.hold(&session).await.unwrap().proof;
+    assert!(guards.join("notes.txt").exists() && !guards.join("0001-1.json.4-5-6.tmp").exists());
     assert_eq!(proof.unfinished, [(key('1'), Attempt::FIRST), (key('4'), Attempt::new(2))]);
 }
 
@@ -133,7 +135,10 @@ async fn guards_that_ended_answer_for_their_attempts() {
     assert_eq!(landed.detail.as_ref().unwrap().as_str(), r#"{"exit":0,"stdout":"out\n"}"#);
     assert!(matches!(&seen[1], Outcome::Landed(receipt) if receipt.reference == "c0ffee"));
     assert_eq!(seen[2], Outcome::Over(Fault::new("exit", "exit 3: no space")));
-    assert_eq!(seen[3], Outcome::Over(Fault::new("exit", "ended by signal 9, cut at its deadline: no space")));
+    assert_eq!(
+        seen[3],
+        Outcome::Over(Fault::new("exit", "ended by signal 9, cut at its deadline: no space"))
+    );
     assert!(matches!(seen[4], Outcome::Over(_)));
     assert_eq!(seen[5], Outcome::NotSent(Fault::new("not_started", "no such program")));
     assert!(late.iter().all(|evidence| evidence.ended == Some(Mark::new(boot(), 9))));
@@ -152,7 +157,11 @@ async fn guards_that_ended_answer_for_their_attempts() {
     store.request(&session, &cancel("r/1")).await.unwrap();
     store.publish(&hold, &commit_of(&session, 2, None, vec![settled.into()]), &[]).await.unwrap();
     assert!(!file(1).exists() && file(2).exists(), "a settled attempt needs no record");
-    assert_eq!(store.read(&session, Revision::NONE).await.unwrap().requests, [], "an answered request is gone");
+    assert_eq!(
+        store.read(&session, Revision::NONE).await.unwrap().requests,
+        [],
+        "an answered request is gone"
+    );
 }
 
 #[tokio::test]
@@ -163,7 +172,7 @@ async fn late_results_and_requests_are_kept_without_a_hold() {
     let hold = store.hold(&session).await.unwrap();
     store.publish(&hold, &commit(&session, 1), &[]).await.unwrap();
     let fault = Fault::new("exit", "it \"said\" so\n");
-    let detail = surestep::Raw::new(r#"{"n":1E2,"a":1.0}"#).unwrap();
+    let detail = surestep::Raw::new(r#"{"a":1.0,"n":1E2}"#).unwrap();
     let mut all = Vec::new();
     for (op, observed) in (1..).zip([
         Outcome::Landed(Receipt::new("#12").with_detail(detail)),
@@ -193,7 +202,9 @@ async fn late_results_and_requests_are_kept_without_a_hold() {
         let folder = store.session_dir(&session).join(folder);
         let file = std::fs::read_dir(&folder).unwrap().next().unwrap().unwrap().path();
         let whole = std::fs::read_to_string(&file).unwrap();
-        for damage in [String::new(), whole.replace("1\"", "2\""), whole[..whole.len() - 1].to_owned()] {
+        let edited = whole.replace(r#""attempt":1"#, r#""attempt":2"#).replace("enough", "plenty");
+        assert_ne!(edited, whole);
+        for damage in [String::new(), edited, whole[..whole.len() - 1].to_owned()] {
             std::fs::write(&file, damage).unwrap();
             let read = store.read(&session, Revision::NONE).await.unwrap_err();
             assert!(matches!(&read, StoreError::Corrupt { file: at, .. } if *at == file), "{read:?}");

@@ -9,7 +9,7 @@ use std::time::Duration;
 use surestep::{Hold, PublishError, Revision, Store, StoreError};
 use surestep_file::FileStore;
 
-use crate::support::{all_below, commit, commit_file, id, open, store};
+use crate::support::{FaultDisk, all_below, commit, commit_file, id, open, store};
 
 const CHILD: &str = "SURESTEP_FILE_TEST_CHILD";
 
@@ -128,6 +128,21 @@ async fn a_hold_whose_lock_file_was_replaced_is_lost() {
     assert!(!commit_file(&store, &session, 3).exists());
 }
 
+#[tokio::test]
+async fn a_lock_that_goes_in_the_middle_of_a_publish_stops_it_before_the_rename() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = FaultDisk::default();
+    let store = disk.open(dir.path()).unwrap();
+    let session = id("middle");
+    let hold = store.hold(&session).await.unwrap();
+    disk.remove_after_sync(&store.session_dir(&session).join("lock"));
+    let lost = store.publish(&hold, &commit(&session, 1), &[]).await;
+    assert!(matches!(lost, Err(PublishError::NotCommitted(StoreError::HoldLost { .. }))), "{lost:?}");
+    assert!(!commit_file(&store, &session, 1).exists());
+    drop(hold);
+    assert_eq!(crate::support::temps(dir.path()), Vec::<std::path::PathBuf>::new());
+}
+
 async fn published(store: &FileStore, session: &str, revisions: u64) -> Hold {
     let session = id(session);
     let hold = store.hold(&session).await.unwrap();
@@ -191,6 +206,8 @@ async fn commits_without_a_lock_are_damage() {
     let lock = store.session_dir(&session).join("lock");
     std::fs::remove_file(&lock).unwrap();
     assert!(matches!(store.hold(&session).await, Err(StoreError::Corrupt { file, .. }) if file == lock));
-    assert!(matches!(store.read(&session, Revision::NONE).await, Err(StoreError::Corrupt { file, .. }) if file == lock));
+    assert!(
+        matches!(store.read(&session, Revision::NONE).await, Err(StoreError::Corrupt { file, .. }) if file == lock)
+    );
     assert!(!lock.exists());
 }

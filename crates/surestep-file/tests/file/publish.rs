@@ -23,7 +23,10 @@ async fn what_was_published_is_read_again_by_anyone() {
     assert_eq!(journal.commits, (1..=3).map(|n| commit(&session, n)).collect::<Vec<_>>());
     let journal = other.read(&session, Revision::new(3)).await.unwrap();
     assert_eq!(journal.commits, [commit(&session, 3)]);
-    assert_eq!(std::fs::read(commit_file(&store, &session, 2)).unwrap(), commit(&session, 2).text().as_bytes());
+    assert_eq!(
+        std::fs::read(commit_file(&store, &session, 2)).unwrap(),
+        commit(&session, 2).text().as_bytes()
+    );
     drop(hold);
     assert_eq!(temps(dir.path()), Vec::<std::path::PathBuf>::new());
 }
@@ -109,7 +112,7 @@ async fn blobs_are_there_before_their_commit_and_are_verified() {
     let digest = blob.digest;
     assert!(matches!(store.blob(&session, &digest).await, Err(StoreError::Absent { .. })));
     store.publish(&hold, &commit(&session, 1), &[blob.clone(), Blob::of(vec![])]).await.unwrap();
-    store.publish(&hold, &commit(&session, 2), &[blob.clone()]).await.unwrap();
+    store.publish(&hold, &commit(&session, 2), std::slice::from_ref(&blob)).await.unwrap();
     assert_eq!(store.blob(&session, &digest).await.unwrap(), blob.bytes);
     assert_eq!(store.blob(&session, &Digest::of(b"")).await.unwrap(), b"");
 
@@ -121,7 +124,9 @@ async fn blobs_are_there_before_their_commit_and_are_verified() {
     let file = all_below(dir.path()).into_iter().find(|p| p.ends_with(digest.hex())).unwrap();
     assert_eq!(file.parent().unwrap().file_name().unwrap().to_str().unwrap(), &digest.hex()[..2]);
     std::fs::write(&file, b"other").unwrap();
-    assert!(matches!(store.blob(&session, &digest).await, Err(StoreError::Corrupt { file: at, .. }) if at == file));
+    assert!(
+        matches!(store.blob(&session, &digest).await, Err(StoreError::Corrupt { file: at, .. }) if at == file)
+    );
     assert!(matches!(
         store.publish(&hold, &commit(&session, 3), &[blob]).await,
         Err(PublishError::NotCommitted(StoreError::Corrupt { .. }))

@@ -5,14 +5,15 @@ use std::process::Command;
 
 use surestep::{PublishError, Revision, Store, StoreError};
 
-use crate::support::{FaultDisk, Fault, commit, id, open, temps};
+use crate::support::{Fault, FaultDisk, commit, id, open, temps};
 
 /// A small file system in memory, unmounted at the end.
 struct Small(PathBuf);
 
 impl Small {
     fn mount(at: &Path, options: &str) -> Option<Self> {
-        let done = Command::new("mount").args(["-t", "tmpfs", "-o", options, "surestep-test"]).arg(at).output();
+        let done =
+            Command::new("mount").args(["-t", "tmpfs", "-o", options, "surestep-test"]).arg(at).output();
         done.is_ok_and(|out| out.status.success()).then(|| Self(at.to_owned()))
     }
 }
@@ -63,7 +64,9 @@ async fn what_stands_in_the_way_of_room_is_said_and_what_is_reserved_stays() {
     let session = id("errno");
     let hold = store.hold(&session).await.unwrap();
     // ENOSPC, EDQUOT, EMFILE, ENFILE, ENOMEM; EIO, EROFS
-    for (errno, full) in [(28, true), (122, true), (24, true), (23, true), (12, true), (5, false), (30, false)] {
+    for (errno, full) in
+        [(28, true), (122, true), (24, true), (23, true), (12, true), (5, false), (30, false)]
+    {
         for call in ["create", "allocate"] {
             disk.arm(Some(Fault { at: 0, errno, done: false, every: Some(call) }));
             let refused = store.reserve(&hold, 4096).await.unwrap_err();

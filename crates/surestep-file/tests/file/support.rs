@@ -15,25 +15,30 @@ use surestep_file::{Disk, FileStore, RealDisk};
 use tempfile::TempDir;
 
 /// A store in a folder of its own; the tests' folder may lie in memory.
-pub fn store() -> (TempDir, FileStore) {
+pub(crate) fn store() -> (TempDir, FileStore) {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
     (dir, store)
 }
 
-pub fn open(root: &Path) -> FileStore {
+pub(crate) fn open(root: &Path) -> FileStore {
     FileStore::options().allow_volatile(true).open(root).unwrap()
 }
 
-pub fn id(text: &str) -> SessionId {
+pub(crate) fn id(text: &str) -> SessionId {
     SessionId::new(text).unwrap()
 }
 
-pub fn opened(task: &str) -> Entry {
+pub(crate) fn opened(task: &str) -> Entry {
     Opened { agent: "tester".into(), task: task.into(), traceparent: None, extra: Extra::default() }.into()
 }
 
-pub fn commit_of(session: &SessionId, revision: u64, prev: Option<Digest>, entries: Vec<Entry>) -> Commit {
+pub(crate) fn commit_of(
+    session: &SessionId,
+    revision: u64,
+    prev: Option<Digest>,
+    entries: Vec<Entry>,
+) -> Commit {
     Commit::seal(CommitFields {
         format: COMMIT_FORMAT.into(),
         session: session.clone(),
@@ -47,21 +52,24 @@ pub fn commit_of(session: &SessionId, revision: u64, prev: Option<Digest>, entri
     .unwrap()
 }
 
-pub fn commit(session: &SessionId, revision: u64) -> Commit {
+pub(crate) fn commit(session: &SessionId, revision: u64) -> Commit {
     commit_of(session, revision, None, vec![opened(&format!("task {revision}"))])
 }
 
 /// The file of a commit.
-pub fn commit_file<D: Disk>(store: &FileStore<D>, session: &SessionId, revision: u64) -> PathBuf {
+pub(crate) fn commit_file<D: Disk>(store: &FileStore<D>, session: &SessionId, revision: u64) -> PathBuf {
     store.session_dir(session).join("journal").join(format!("{revision:08}.json"))
 }
 
 /// The temporary files below a folder.
-pub fn temps(dir: &Path) -> Vec<PathBuf> {
-    all_below(dir).into_iter().filter(|p| p.file_name().unwrap().to_str().unwrap().starts_with(".tmp-")).collect()
+pub(crate) fn temps(dir: &Path) -> Vec<PathBuf> {
+    all_below(dir)
+        .into_iter()
+        .filter(|p| p.file_name().unwrap().to_str().unwrap().starts_with(".tmp-"))
+        .collect()
 }
 
-pub fn all_below(dir: &Path) -> Vec<PathBuf> {
+pub(crate) fn all_below(dir: &Path) -> Vec<PathBuf> {
     let mut all = Vec::new();
     for entry in std::fs::read_dir(dir).unwrap() {
         let entry = entry.unwrap();
@@ -75,61 +83,68 @@ pub fn all_below(dir: &Path) -> Vec<PathBuf> {
 
 /// One call on the disk.
 #[derive(Debug, Clone)]
-pub struct Event {
-    pub call: &'static str,
+pub(crate) struct Event {
+    pub(crate) call: &'static str,
     /// The path that it was called with; of a rename, the new one.
-    pub path: Option<PathBuf>,
+    pub(crate) path: Option<PathBuf>,
     /// The file that it was called with, or that was renamed.
-    pub inode: Option<u64>,
-    pub ok: bool,
+    pub(crate) inode: Option<u64>,
+    pub(crate) ok: bool,
 }
 
 /// Which call fails, with which number, and whether it is carried out all the same.
 #[derive(Debug, Clone, Copy)]
-pub struct Fault {
-    pub at: usize,
-    pub errno: i32,
-    pub done: bool,
+pub(crate) struct Fault {
+    pub(crate) at: usize,
+    pub(crate) errno: i32,
+    pub(crate) done: bool,
     /// Fail every call of this name from `at` on instead of the one at `at`.
-    pub every: Option<&'static str>,
+    pub(crate) every: Option<&'static str>,
 }
 
 #[derive(Debug, Default)]
 struct Plan {
     events: Vec<Event>,
     fault: Option<Fault>,
+    /// Removed right after the next successful sync of a file.
+    doomed: Option<PathBuf>,
 }
 
 /// The real disk, with a journal of its calls and faults on demand.
 #[derive(Debug, Clone, Default)]
-pub struct FaultDisk(Arc<Mutex<Plan>>);
+pub(crate) struct FaultDisk(Arc<Mutex<Plan>>);
 
 impl FaultDisk {
     fn plan(&self) -> MutexGuard<'_, Plan> {
         self.0.lock().unwrap()
     }
 
-    pub fn open(&self, root: &Path) -> Result<FileStore<Self>, surestep::StoreError> {
+    pub(crate) fn open(&self, root: &Path) -> Result<FileStore<Self>, surestep::StoreError> {
         FileStore::options().allow_volatile(true).open_on(self.clone(), root)
     }
 
     /// Forgets the calls so far and sets the next fault.
-    pub fn arm(&self, fault: Option<Fault>) {
+    pub(crate) fn arm(&self, fault: Option<Fault>) {
         let mut plan = self.plan();
         plan.events.clear();
         plan.fault = fault;
     }
 
-    pub fn disarm(&self) {
+    /// Removes a file in the middle of the next publish: right after its temporary file is durable.
+    pub(crate) fn remove_after_sync(&self, path: &Path) {
+        self.plan().doomed = Some(path.to_owned());
+    }
+
+    pub(crate) fn disarm(&self) {
         self.plan().fault = None;
     }
 
-    pub fn events(&self) -> Vec<Event> {
+    pub(crate) fn events(&self) -> Vec<Event> {
         self.plan().events.clone()
     }
 
     /// Whether a file that now has this name was durable before it got it, and the name was afterwards.
-    pub fn is_durable(&self, name: &Path) -> bool {
+    pub(crate) fn is_durable(&self, name: &Path) -> bool {
         use std::os::unix::fs::MetadataExt as _;
         let inode = std::fs::metadata(name).unwrap().ino();
         let folder = std::fs::metadata(name.parent().unwrap()).unwrap().ino();
@@ -139,8 +154,9 @@ impl FaultDisk {
         };
         let (written, synced) = (last(&["write"], inode), last(&["sync"], inode));
         let named = last(&["rename_new", "replace"], inode);
-        // A sync that failed before on the same file poisons it.
-        let poisoned = events.iter().any(|e| !e.ok && e.call == "sync" && e.inode == Some(inode));
+        // A sync that failed before on the same file poisons it; an inode that is given out anew is another file.
+        let failed = events.iter().rposition(|e| !e.ok && e.call == "sync" && e.inode == Some(inode));
+        let poisoned = failed.is_some() && failed > last(&["create"], inode);
         !poisoned && written < synced && synced < named && named < last(&["sync_dir"], folder)
     }
 
@@ -165,6 +181,11 @@ impl FaultDisk {
             }
             None => run(),
         };
+        if call == "sync"
+            && let Some(doomed) = plan.doomed.take()
+        {
+            std::fs::remove_file(doomed).unwrap();
+        }
         plan.events.push(Event { call, path: path.map(Path::to_owned), inode, ok: result.is_ok() });
         result
     }
@@ -182,7 +203,11 @@ impl Disk for FaultDisk {
     type File = File;
 
     fn create_new(&self, path: &Path) -> io::Result<File> {
-        self.call("create", Some(path), None, || RealDisk.create_new(path))
+        let created = self.call("create", Some(path), None, || RealDisk.create_new(path));
+        if let Some(event) = self.plan().events.last_mut() {
+            event.inode = inode_at(path);
+        }
+        created
     }
     fn write(&self, file: &File, bytes: &[u8]) -> io::Result<()> {
         self.call("write", None, inode(file), || RealDisk.write(file, bytes))

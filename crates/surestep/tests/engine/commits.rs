@@ -71,7 +71,8 @@ async fn any_trouble_at_any_publish_ends_like_the_control() {
         for (act_name, act) in &acts {
             for keeps_late in [true, false] {
                 for at in 1..=7 {
-                    let case = format!("{trouble_name} at publish {at}, {act_name}, keeps late: {keeps_late}");
+                    let case =
+                        format!("{trouble_name} at publish {at}, {act_name}, keeps late: {keeps_late}");
                     let world = World::new();
                     world.store.lates_fail.store(!keeps_late, SeqCst);
                     world.store.trouble_at(at, trouble.clone());
@@ -192,7 +193,10 @@ async fn no_room_before_the_second_operation_settles_the_first_and_starts_nothin
                 world.engine().drive(step.envelope, Wait::default()).await.unwrap_err()
             }
         };
-        assert!(matches!(&error, StepError::Store { source: StoreError::Full { .. }, observed: None, .. }), "{error:?}");
+        assert!(
+            matches!(&error, StepError::Store { source: StoreError::Full { .. }, observed: None, .. }),
+            "{error:?}"
+        );
         let expected = if refused { State::Retrying } else { State::Succeeded };
         assert_eq!(world.state(1).await, expected);
         assert_eq!(world.state(2).await, State::Planned);
@@ -212,13 +216,16 @@ async fn a_store_that_breaks_altogether_after_an_effect_still_tells_what_was_see
         let world = World::new();
         world.store.trouble_at(2, trouble);
         let store = world.store.clone();
-        world.remote.script("t1", [Act::LandThen(hook(move || {
-            let store = store.clone();
-            async move {
-                store.reads_fail.store(true, SeqCst);
-                store.lates_fail.store(true, SeqCst);
-            }
-        }))]);
+        world.remote.script(
+            "t1",
+            [Act::LandThen(hook(move || {
+                let store = store.clone();
+                async move {
+                    store.reads_fail.store(true, SeqCst);
+                    store.lates_fail.store(true, SeqCst);
+                }
+            }))],
+        );
         let error = world.engine().step(world.fresh(plan(&[("note", "t1")]))).await.unwrap_err();
         assert!(matches!(observed(&error), Some(Outcome::Landed(_))), "{error:?}");
         world.store.reads_fail.store(false, SeqCst);

@@ -10,16 +10,18 @@ use std::time::Duration;
 
 use surestep::core::invariants;
 use surestep::{
-    Attempt, Blob, Clock, Commit, Digest, Effect, Engine, Entry, Envelope, Epoch, Evidence, Fault, Finding, Hold,
-    Journal, Key, Kind, Mark, MemoryStore, Now, OpNumber, Outcome, Page, Plan, Planned, PublishError, Receipt,
-    Reconciler, Recovery, Report, Request, RequestId, Rest, Retry, Revision, SessionId, SessionPage, State, Step,
-    StepError, Store, StoreError, Terms, Wall, Word,
+    Attempt, Blob, Clock, Commit, Digest, Effect, Engine, Entry, Envelope, Epoch, Evidence, Fault, Finding,
+    Hold, Journal, Key, Kind, Mark, MemoryStore, Now, OpNumber, Outcome, Page, Plan, Planned, PublishError,
+    Receipt, Reconciler, Recovery, Report, Request, RequestId, Rest, Retry, Revision, SessionId, SessionPage,
+    State, Step, StepError, Store, StoreError, Terms, Wall, Word,
 };
 
 pub(crate) type Hook = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
 
 /// An async block as a hook.
-pub(crate) fn hook<F: Future<Output = ()> + Send + 'static>(f: impl Fn() -> F + Send + Sync + 'static) -> Hook {
+pub(crate) fn hook<F: Future<Output = ()> + Send + 'static>(
+    f: impl Fn() -> F + Send + Sync + 'static,
+) -> Hook {
     Arc::new(move || Box::pin(f()))
 }
 
@@ -67,7 +69,6 @@ impl TestClock {
     pub(crate) fn add_wall(&self, ms: u64) {
         self.wall_added.fetch_add(ms, Ordering::SeqCst);
     }
-
 }
 
 impl Clock for TestClock {
@@ -221,7 +222,10 @@ impl Remote {
             let highest = inside.calls.iter().map(|c| c.epoch).max().unwrap_or(0);
             inside.calls.push(called(attempt));
             if self.compares_epochs.load(Ordering::SeqCst) && attempt.call.epoch.value() < highest {
-                return Ok(Outcome::NotLanded(Fault::new("stale_epoch", "a later owner was here"), Retry::Never));
+                return Ok(Outcome::NotLanded(
+                    Fault::new("stale_epoch", "a later owner was here"),
+                    Retry::Never,
+                ));
             }
             let scripted = inside.acts.get_mut(&target).and_then(VecDeque::pop_front);
             scripted.or_else(|| inside.always.get(&target).cloned()).unwrap_or(Act::Ok)
@@ -528,7 +532,9 @@ impl Store for Faulty {
     }
 
     async fn renew(&self, hold: &Hold) -> Result<(), StoreError> {
-        if self.never_renews.load(Ordering::SeqCst) || self.renews.lock().unwrap().pop_front().unwrap_or(false) {
+        if self.never_renews.load(Ordering::SeqCst)
+            || self.renews.lock().unwrap().pop_front().unwrap_or(false)
+        {
             return Err(io("cannot reach the server"));
         }
         self.inner.renew(hold).await?;
@@ -685,7 +691,8 @@ pub(crate) fn plan_of(verdict: &str, turn: u32, operations: &[(&str, &str)], fie
     let operations: Vec<String> = operations
         .iter()
         .map(|(kind, target)| {
-            let (target, more) = target.split_once(',').map_or((*target, String::new()), |(t, m)| (t, format!(",{m}")));
+            let (target, more) =
+                target.split_once(',').map_or((*target, String::new()), |(t, m)| (t, format!(",{m}")));
             format!(r#"{{"kind":"{kind}","repo":"acme/site","target":"{target}","body":{{"n":1E2}}{more}}}"#)
         })
         .collect();

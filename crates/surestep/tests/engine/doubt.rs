@@ -112,7 +112,11 @@ async fn a_conflict_found_after_absence_is_earned_fails_the_operation_for_good()
     let world = World::new();
     world.remote.script("t1", [Act::Lost { landed: false }]);
     world.remote.look_always(Look::Conflict);
-    let step = world.engine().drive(world.fresh(plan(&[("note", "t1"), ("note", "t2")])), Wait::default()).await.unwrap();
+    let step = world
+        .engine()
+        .drive(world.fresh(plan(&[("note", "t1"), ("note", "t2")])), Wait::default())
+        .await
+        .unwrap();
     assert_eq!(finished(&step).verdict, "failed");
     assert_eq!(world.remote.calls().len(), 1);
     assert_eq!(finished(&step).operations[1].state, State::Planned, "not started");
@@ -125,14 +129,19 @@ async fn a_doubt_that_nobody_can_look_up_goes_to_a_person_without_another_call()
         for (name, act) in unknown_acts(landed) {
             let world = World::new();
             world.remote.script("m", [act]);
-            let step = world.engine().step(world.fresh(plan(&[("mail", "m"), ("note", "t2")]))).await.unwrap();
+            let step =
+                world.engine().step(world.fresh(plan(&[("mail", "m"), ("note", "t2")]))).await.unwrap();
             question(&step);
             let published = world.store.published();
             for _ in 0..3 {
                 world.clock.add(10 * OVER_MS);
                 question(&world.again().await.unwrap());
             }
-            assert_eq!(world.store.published(), published, "{name}: a question that stands is not written again");
+            assert_eq!(
+                world.store.published(),
+                published,
+                "{name}: a question that stands is not written again"
+            );
             assert_eq!((world.remote.calls().len(), world.remote.asked()), (1, 0), "{name}");
             assert_eq!(world.state(2).await, State::Planned, "{name}");
         }
@@ -161,7 +170,8 @@ async fn an_intent_of_a_kind_without_a_look_up_is_never_performed_again() {
 /// The design's central promise, await by await: dropping the step's future anywhere is a death there.
 #[tokio::test(start_paused = true)]
 async fn a_step_dropped_at_any_await_goes_on_elsewhere_with_one_landing_each() {
-    let acts = [Act::Ok, Act::Lost { landed: true }, Act::Lost { landed: false }, Act::Panic { landed: true }];
+    let acts =
+        [Act::Ok, Act::Lost { landed: true }, Act::Lost { landed: false }, Act::Panic { landed: true }];
     for (case, act) in acts.into_iter().enumerate() {
         for polls in 0.. {
             let world = World::new();
@@ -177,7 +187,11 @@ async fn a_step_dropped_at_any_await_goes_on_elsewhere_with_one_landing_each() {
             for line in &report.operations {
                 assert_eq!(line.landed.as_ref().unwrap().0.reference, line.key.to_string());
             }
-            assert_eq!(answers_counted(&world).await, 0, "case {case}, {polls} polls: a death uses up no attempt");
+            assert_eq!(
+                answers_counted(&world).await,
+                0,
+                "case {case}, {polls} polls: a death uses up no attempt"
+            );
             world.check().await;
             if done {
                 assert!(polls > 20, "the step must have awaits to be dropped at, it had {polls}");
@@ -334,7 +348,11 @@ async fn a_500_on_the_second_of_two_notes_calls_neither_again() {
 async fn a_look_up_that_cannot_tell_twins_apart_asks_a_person() {
     let world = World::new();
     world.remote.script("t1", [Act::Ok, Act::Lost { landed: true }]);
-    let step = world.engine().drive(world.fresh(plan(&[("twin", "t1"), ("twin", "t1")])), Wait::default()).await.unwrap();
+    let step = world
+        .engine()
+        .drive(world.fresh(plan(&[("twin", "t1"), ("twin", "t1")])), Wait::default())
+        .await
+        .unwrap();
     assert_eq!(question(&step).op.value(), 2);
     assert_eq!(world.remote.calls().len(), 2);
     // Alone it counts.

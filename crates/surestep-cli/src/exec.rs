@@ -1,0 +1,71 @@
+//! `exec`: one command as a durable operation: a plan of one `shell` operation.
+
+use surestep::core::{Extra, json};
+use surestep::{Kind, Plan, PlannedOperation, Raw, TurnNumber, exit};
+
+use crate::args;
+use crate::context::Context;
+use crate::fail::Fail;
+use crate::{fails, run};
+
+/// `exec --session S --target T … -- CMD…`.
+pub(crate) async fn exec(cx: &Context, args: &args::Exec) -> Result<u8, Fail> {
+    let session = cx.session(&args.session)?;
+    let bug = |why: String| fails::bug(Fail::new("SE0001", exit::UNEXPECTED, format!("BUG: {why}")));
+    let operation = PlannedOperation {
+        kind: Kind::new("shell").map_err(|e| bug(e.to_string()))?,
+        repo: String::new(),
+        target: args.target.clone(),
+        body: Raw::new(body(args)).map_err(|e| bug(e.to_string()))?,
+        call_id: None,
+        approval: None,
+        attempts: None,
+        deadline_s: None,
+        lag_s: None,
+        extra: Extra::default(),
+    };
+    let mut plan = Plan::new("done", vec![operation]);
+    plan.session = Some(session.clone());
+    plan.turn = args.turn.map(TurnNumber::new);
+    plan.task = Some(crate::text::command(args.command.iter().map(String::as_str)));
+    run::run_plan(cx, "surestep.exec/1", session, plan, args.wait).await
+}
+
+/// The shell kind's body: the command as it is, the check as one line for `sh`.
+fn body(args: &args::Exec) -> String {
+    let list = |words: &[&str]| {
+        let words: Vec<String> = words.iter().map(|word| json::quote(word)).collect();
+        format!("[{}]", words.join(","))
+    };
+    let command: Vec<&str> = args.command.iter().map(String::as_str).collect();
+    let mut body = format!(r#"{{"run":{}"#, list(&command));
+    if let Some(check) = &args.check {
+        body.push_str(&format!(r#","check":{}"#, list(&["sh", "-c", check])));
+    }
+    if args.local {
+        body.push_str(r#","local":true"#);
+    }
+    body.push('}');
+    body
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_body_holds_the_words_as_they_are() {
+        let args = args::Exec {
+            session: "s".into(),
+            target: "t".into(),
+            check: Some("grep -q \"$SURESTEP_KEY\" log".into()),
+            local: true,
+            turn: None,
+            wait: args::Wait { wait: None },
+            command: vec!["echo".into(), "a \"b\"\n".into()],
+        };
+        let expected = r#"{"run":["echo","a \"b\"\n"],"check":["sh","-c","grep -q \"$SURESTEP_KEY\" log"],"local":true}"#;
+        assert_eq!(body(&args), expected);
+        assert!(json::check(&body(&args), 64).is_ok());
+    }
+}

@@ -1,0 +1,115 @@
+//! `list`: the store's sessions, one line each. One that cannot be read is listed, and decides the exit code.
+
+use serde::Serialize;
+use surestep::{Rest, exit};
+
+use crate::context::{Context, Store, wall};
+use crate::fail::Fail;
+use crate::out::Ink;
+use crate::run::{all_sessions, first_of};
+use crate::text::{columns, line};
+use crate::view::{self, RestView};
+use crate::{fails, when};
+
+#[derive(Serialize)]
+struct ListObject {
+    schema: &'static str,
+    exit: u8,
+    sessions: Vec<Listed>,
+}
+
+#[derive(Serialize)]
+struct Listed {
+    session: String,
+    status: &'static str,
+    verdict: Option<String>,
+    revision: u64,
+    epoch: u64,
+    turn: Option<u32>,
+    operations: usize,
+    settled: usize,
+    at: Option<surestep::Wall>,
+    rest: Option<RestView>,
+    error: Option<String>,
+}
+
+/// `list`.
+pub(crate) async fn list(cx: &Context) -> Result<u8, Fail> {
+    let engine = cx.engine(Store::MustExist, None)?;
+    let now = wall(&engine);
+    let mut codes = vec![exit::DONE];
+    let mut rows = vec![["session", "status", "done", "last commit", ""].map(str::to_owned).to_vec()];
+    let mut sessions = Vec::new();
+    for id in all_sessions(cx, &engine).await? {
+        match engine.read(&id).await {
+            Ok(envelope) => {
+                let session = envelope.session();
+                let rest = envelope.standing(&engine.now());
+                let operations = session.turn().map(|t| session.operations_of(t)).unwrap_or_default();
+                let settled = operations.iter().filter(|o| o.state.is_settled()).count();
+                let at = envelope.commits().last().map(surestep::Commit::at);
+                rows.push(vec![
+                    line(id.as_str()),
+                    session.status().to_owned(),
+                    format!("{settled}/{}", operations.len()),
+                    at.map_or_else(String::new, |at| when::relative(at, now)),
+                    remark(&rest, now),
+                ]);
+                sessions.push(Listed {
+                    session: id.to_string(),
+                    status: session.status(),
+                    verdict: view::verdict(session),
+                    revision: session.revision.value(),
+                    epoch: session.epoch.value(),
+                    turn: session.turn().map(|t| t.number.value()),
+                    operations: operations.len(),
+                    settled,
+                    at,
+                    rest: Some(RestView::new(&rest)),
+                    error: None,
+                });
+            }
+            Err(e) => {
+                let fail = fails::of_step(cx, &e, &id);
+                codes.push(fail.exit);
+                let error = format!("{}: {}", fail.code, fail.what);
+                rows.push(vec![line(id.as_str()), "unreadable".into(), "-".into(), "-".into(), error.clone()]);
+                sessions.push(Listed {
+                    session: id.to_string(),
+                    status: "unreadable",
+                    verdict: None,
+                    revision: 0,
+                    epoch: 0,
+                    turn: None,
+                    operations: 0,
+                    settled: 0,
+                    at: None,
+                    rest: None,
+                    error: Some(error),
+                });
+            }
+        }
+    }
+    let exit = first_of(&codes);
+    if sessions.is_empty() {
+        cx.out.note("surestep: the store has no sessions; `surestep run PLAN` starts one");
+    } else {
+        for (n, row) in columns(&rows).iter().enumerate() {
+            cx.out.put(&if n == 0 { cx.out.ink(Ink::Dim, row) } else { row.clone() });
+        }
+    }
+    cx.out.object(&ListObject { schema: "surestep.list/1", exit, sessions });
+    Ok(exit)
+}
+
+fn remark(rest: &Rest, now: surestep::Wall) -> String {
+    match rest {
+        Rest::Finished(report) => line(&report.verdict),
+        Rest::NeedsPerson(question) => format!("waits for a person: operation {}", question.op),
+        Rest::Until { wait_ms: 0, why, .. } => line(why),
+        Rest::Until { at, why, .. } => format!("{}: {}", when::relative(*at, now), line(why)),
+        Rest::NoPlan => "no plan".into(),
+        Rest::HandedOff { to } => format!("handed to {}", line(to)),
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,244 @@
+//! `questions`: everything that waits for a person, over the whole store, oldest first.
+//!
+//! Each question holds what, where and when, what is known, what each wrong answer would cost, and the exact commands.
+
+use serde::Serialize;
+use surestep::core::{About, Operation, Session};
+use surestep::{Engine, Evidence, Outcome, Question, Rest, Revision, Wall, exit};
+
+use crate::context::{Context, Store, wall};
+use crate::duration::short;
+use crate::fail::{Fail, Next};
+use crate::out::Ink;
+use crate::run::{all_sessions, first_of};
+use crate::text::{self, line};
+use crate::view::EvidenceView;
+use crate::{fails, rests, view, when};
+
+/// How many lines of a command's output a question shows.
+const TAIL_LINES: usize = 8;
+
+#[derive(Serialize)]
+struct QuestionsObject {
+    schema: &'static str,
+    exit: u8,
+    questions: Vec<Asked>,
+    unreadable: Vec<String>,
+}
+
+/// One question.
+#[derive(Serialize)]
+struct Asked {
+    session: String,
+    n: u32,
+    key: String,
+    kind: String,
+    repo: String,
+    target: String,
+    /// `landing`, `approval` or `restarts`.
+    about: &'static str,
+    code: &'static str,
+    what: String,
+    attempt: u32,
+    attempts: u32,
+    since: Option<Wall>,
+    deadline: Option<Wall>,
+    next_look: Option<Wall>,
+    /// *Not landed* is accepted after so many milliseconds, at the latest.
+    absence_in_ms: u64,
+    evidence: Vec<EvidenceView>,
+    late: Vec<LateView>,
+    state: Vec<String>,
+    answers: Vec<Answer>,
+}
+
+/// What came too late for the journal.
+#[derive(Serialize)]
+struct LateView {
+    attempt: u32,
+    text: String,
+}
+
+/// One answer, and what it costs if it is wrong.
+#[derive(Serialize)]
+struct Answer {
+    word: &'static str,
+    command: String,
+    means: String,
+    if_wrong: String,
+}
+
+/// `questions`.
+pub(crate) async fn questions(cx: &Context) -> Result<u8, Fail> {
+    let engine = cx.engine(Store::MustExist, None)?;
+    let now = wall(&engine);
+    let mut asked = Vec::new();
+    let mut codes = vec![exit::DONE];
+    let mut unreadable = Vec::new();
+    for id in all_sessions(cx, &engine).await? {
+        let envelope = match engine.read(&id).await {
+            Ok(envelope) => envelope,
+            Err(e) => {
+                let fail = fails::of_step(cx, &e, &id);
+                codes.push(fail.exit);
+                unreadable.push(format!("{}: {}", fail.code, fail.what));
+                fail.say(&cx.out);
+                continue;
+            }
+        };
+        if let Rest::NeedsPerson(question) = envelope.standing(&engine.now()) {
+            codes.push(exit::PERSON);
+            let late = late(&engine, envelope.session(), &question).await;
+            asked.push(ask(cx, envelope.session(), &question, late, now));
+        }
+    }
+    asked.sort_by(|a, b| (a.since, &a.session).cmp(&(b.since, &b.session)));
+    let exit = first_of(&codes);
+    for (n, question) in asked.iter().enumerate() {
+        if n > 0 {
+            cx.out.put("");
+        }
+        print(cx, question, now);
+    }
+    if asked.is_empty() {
+        cx.out.note("surestep: nobody is waited for");
+    }
+    cx.out.object(&QuestionsObject { schema: "surestep.questions/1", exit, questions: asked, unreadable });
+    Ok(exit)
+}
+
+/// Late results about the open attempt, which no step has taken up yet.
+async fn late(engine: &Engine, session: &Session, question: &Question) -> Vec<Evidence> {
+    let journal = engine.store().read(&session.id, Revision::FIRST).await;
+    let late = journal.map(|journal| journal.late).unwrap_or_default();
+    late.into_iter().filter(|e| e.op == question.op && e.key == question.key).collect()
+}
+
+fn ask(cx: &Context, session: &Session, question: &Question, late: Vec<Evidence>, now: Wall) -> Asked {
+    let fail = rests::person(cx, session, question, now);
+    let operation = session.operation(question.op);
+    let bound = operation.map(|o| &o.bound);
+    let field = |f: fn(&Operation) -> String| operation.map(f).unwrap_or_default();
+    Asked {
+        session: session.id.to_string(),
+        n: question.op.value(),
+        key: question.key.to_string(),
+        kind: bound.map(|b| b.kind.to_string()).unwrap_or_default(),
+        repo: field(|o| o.bound.repo.clone()),
+        target: field(|o| o.bound.target.clone()),
+        about: match question.about {
+            About::Landing => "landing",
+            About::Approval => "approval",
+            About::Restarts => "restarts",
+            _ => "unknown",
+        },
+        code: fail.code,
+        what: fail.what,
+        attempt: question.attempt.value(),
+        attempts: question.attempts,
+        since: question.since,
+        deadline: question.deadline,
+        next_look: question.next_look,
+        absence_in_ms: question.absence_in_ms,
+        evidence: question.evidence.iter().map(|(at, fault)| EvidenceView::new(*at, fault)).collect(),
+        late: late.iter().filter_map(LateView::new).collect(),
+        state: fail.state,
+        answers: answers(cx, session, question),
+    }
+}
+
+impl LateView {
+    fn new(evidence: &Evidence) -> Option<Self> {
+        let text = match &evidence.observed {
+            Outcome::Landed(receipt) => format!("landed: {}", receipt.reference),
+            Outcome::NotLanded(fault, _) | Outcome::NotSent(fault) => format!("did not land: {fault}"),
+            Outcome::Over(fault) | Outcome::Unknown(fault) => fault.to_string(),
+        };
+        Some(Self { attempt: evidence.attempt.value(), text })
+    }
+}
+
+/// What may be said, and what it costs to say it wrongly.
+fn answers(cx: &Context, session: &Session, question: &Question) -> Vec<Answer> {
+    let id = session.id.as_str();
+    let op = question.op.to_string();
+    let command = |flag: &str| cx.command_because(&["resolve", id, &op, flag]);
+    let landed = Answer {
+        word: "landed",
+        command: command("--landed"),
+        means: "it is recorded as done, and never run again".into(),
+        if_wrong: "the step is missing at the remote, and everything after it is built on it".into(),
+    };
+    let wait = match question.absence_in_ms {
+        0 => "it runs again".to_owned(),
+        ms => format!("it runs again; accepted in {} at the latest, or at once with `--now`", short(ms)),
+    };
+    let not_landed = Answer {
+        word: "not_landed",
+        command: command("--not-landed"),
+        means: wait,
+        if_wrong: "it happens twice: a second payment, a second comment, a second release".into(),
+    };
+    let skip = Answer {
+        word: "skip",
+        command: command("--skip"),
+        means: "nothing more is done about it, the turn goes on with the next operation, and the report says so".into(),
+        if_wrong: "if it is not there, nobody will ever do it; what comes after must not need it".into(),
+    };
+    match question.about {
+        About::Approval => vec![skip],
+        About::Landing | About::Restarts => vec![landed, not_landed, skip],
+        _ => vec![],
+    }
+}
+
+fn print(cx: &Context, question: &Asked, now: Wall) {
+    let out = &cx.out;
+    let head = |label: &str, value: &str| {
+        out.put(&format!("  {}{value}", out.ink(Ink::Dim, &text::pad(label, 9))));
+    };
+    let id = line(&question.session);
+    out.put(&format!("{}: {}", out.ink(Ink::Doubt, &format!("question[{}]", question.code)), question.what));
+    head("what", &format!("operation {} of session {}, {}", question.n, text::tick(&id), question.key));
+    if let Some(since) = question.since {
+        let of = if question.attempts > 1 { format!(" of {}", question.attempts) } else { String::new() };
+        head("when", &format!("attempt {}{of} began {}", question.attempt, when::at(since, now)));
+    }
+    let mut known = question.evidence.iter().map(|e| format!("{}  {}", when::local(e.at), line(&format!("{}: {}", e.code, e.message)))).collect::<Vec<_>>();
+    known.extend(question.late.iter().map(|late| format!("late, of attempt {}: {}", late.attempt, first_line(&late.text))));
+    if known.is_empty() {
+        known.push("nothing: its owner ended before the outcome was recorded, and nothing can be asked".into());
+    }
+    for (n, known) in known.iter().enumerate() {
+        head(if n == 0 { "known" } else { "" }, known);
+    }
+    for late in &question.late {
+        for output in text::tail(rest_lines(&late.text), TAIL_LINES) {
+            head("", &format!("│ {output}"));
+        }
+    }
+    for (n, state) in question.state.iter().enumerate() {
+        head(if n == 0 { "state" } else { "" }, state);
+    }
+    for (n, answer) in question.answers.iter().enumerate() {
+        head(if n == 0 { "answer" } else { "" }, &out.ink(Ink::Strong, &answer.command));
+        head("", &format!("   {}", answer.means));
+        head("", &format!("   if that is wrong: {}", answer.if_wrong));
+    }
+    if question.about != "approval" {
+        head("", &format!("look first at {}", view::place(&question.repo, &question.target)));
+    }
+}
+
+fn first_line(text: &str) -> String {
+    line(text.lines().next().unwrap_or_default())
+}
+
+fn rest_lines(text: &str) -> &str {
+    text.split_once('\n').map_or("", |(_, rest)| rest)
+}
+
+/// The commands of a question, for other screens.
+pub(crate) fn commands(cx: &Context, session: &Session, question: &Question) -> Vec<Next> {
+    answers(cx, session, question).into_iter().map(|a| Next { command: a.command, when: Some(a.means) }).collect()
+}

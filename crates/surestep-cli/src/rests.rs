@@ -1,0 +1,117 @@
+//! From a rest to what a person reads: what happened, what was not done, and the exact next command.
+
+use surestep::core::{About, Operation, Session};
+use surestep::{End, Envelope, Question, Report, Rest, State, Wall, exit};
+
+use crate::context::Context;
+use crate::duration::short;
+use crate::fail::Fail;
+use crate::text::{count, line, tick};
+use crate::{view, when};
+
+/// What to say about a session that is not simply done; `None`: it is completed.
+pub(crate) fn of(cx: &Context, envelope: &Envelope, rest: &Rest, now: Wall) -> Option<Fail> {
+    let session = envelope.session();
+    let id = session.id.as_str();
+    match rest {
+        Rest::Finished(report) => finished(cx, session, report),
+        Rest::NeedsPerson(question) => Some(person(cx, session, question, now)),
+        Rest::Until { why, .. } if cx.stop.is_set() => Some(
+            Fail::new("SE0111", exit::UNTIL, format!("session {} was stopped by a signal", tick(id)))
+                .rest()
+                .why(line(why))
+                .state(format!("what ran was waited for and recorded; {}", not_started(session)))
+                .next(cx.command(&["resume", id])),
+        ),
+        Rest::Until { at, wait_ms, why } => Some(
+            Fail::new("SE0415", exit::UNTIL, format!("session {} rests until {}", tick(id), when::at(*at, now)))
+                .rest()
+                .why(line(why))
+                .state(format!("nothing is lost by waiting; {}", not_started(session)))
+                .next_if(cx.command(&["resume", id, "--wait"]), format!("sleeps {}, then goes on", short(*wait_ms))),
+        ),
+        Rest::NoPlan => Some(
+            Fail::usage("SE0110", format!("session {} has no plan to go on with", tick(id)))
+                .state("nothing was started")
+                .next(cx.command(&["run", "PLAN", "--session", id])),
+        ),
+        Rest::HandedOff { to } => Some(
+            Fail::new("SE0416", exit::HELD, format!("session {} was handed to store {}", tick(id), tick(to)))
+                .state("nothing was started here, and nothing can be")
+                .next_if(cx.command(&["show", id]), "what it did before"),
+        ),
+        _ => Some(crate::fails::bug(Fail::new("SE0001", exit::UNEXPECTED, "BUG: a rest that this version does not know"))),
+    }
+}
+
+fn finished(cx: &Context, session: &Session, report: &Report) -> Option<Fail> {
+    let id = session.id.as_str();
+    let code = match report.outcome {
+        End::Completed => return None,
+        End::Failed => ("SE0414", exit::FAILED, "failed"),
+        End::Cancelled => ("SE0417", exit::CANCELLED, "was cancelled"),
+    };
+    let what = format!("turn {} of {} {}", report.turn, tick(id), code.2);
+    let mut fail = Fail::new(code.0, code.1, what);
+    let culprit = session.operations.iter().find(|o| matches!(o.state, State::Failed | State::Denied));
+    if let Some(operation) = culprit {
+        fail.what = format!("{}: operation {} did not land: {}", fail.what, operation.number, view::named(operation));
+        fail = fail.why(view::fate(operation));
+    }
+    let next = report.turn.next();
+    let op = culprit.map_or_else(|| "1".to_owned(), |o| o.number.to_string());
+    Some(
+        fail.state(format!("{}; a finished turn is never run again", not_started(session)))
+            .next_if(cx.command(&["explain", id, &op]), "why")
+            .next_if(cx.command(&["run", "PLAN", "--session", id]), format!("to try something else, as `\"turn\": {next}`")),
+    )
+}
+
+/// The question, short: what, what was not done, and the answers.
+pub(crate) fn person(cx: &Context, session: &Session, question: &Question, now: Wall) -> Fail {
+    let id = session.id.as_str();
+    let op = question.op.to_string();
+    let named = session.operation(question.op).map(view::named).unwrap_or_default();
+    let began = question.since.map_or_else(String::new, |at| format!(", begun {}", when::at(at, now)));
+    match question.about {
+        About::Landing => Fail::new("SE0412", exit::PERSON, format!("effect outcome unknown: {named}"))
+            .why(format!("attempt {}{began}, and its outcome never came back", question.attempt))
+            .whys(question.evidence.last().map(|(_, fault)| view::fault_line(fault)))
+            .state(format!("it may have landed, so it was not run again; {}", not_started(session)))
+            .next_if(cx.command_because(&["resolve", id, &op, "--landed"]), "you see it there")
+            .next_if(cx.command_because(&["resolve", id, &op, "--not-landed"]), "you know it is not")
+            .next_if(cx.command_because(&["resolve", id, &op, "--skip"]), "leave it open, go on")
+            .next_if(cx.command(&["questions"]), "what is known, and what a wrong answer costs"),
+        About::Restarts => Fail::new("SE0413", exit::PERSON, format!("lost to too many restarts: {named}"))
+            .why(format!("{} attempts were begun and lost; the last one: {}{began}", question.attempts, question.attempt))
+            .state(format!("it was not run again; {}", not_started(session)))
+            .next_if(cx.command_because(&["resolve", id, &op, "--not-landed"]), "try it once more")
+            .next_if(cx.command_because(&["resolve", id, &op, "--skip"]), "leave it, go on")
+            .next(cx.command(&["questions"])),
+        About::Approval => Fail::new("SE0411", exit::PERSON, format!("a person must allow: {named}"))
+            .why("the plan says that it needs an approval")
+            .state(format!("it was not started; {}", not_started(session)))
+            .next_if(cx.command(&["explain", id, &op]), "exactly what would run")
+            .next_if(cx.command_because(&["resolve", id, &op, "--skip"]), "leave it out, go on"),
+        _ => Fail::new("SE0412", exit::PERSON, format!("a person must answer: {named}"))
+            .state(not_started(session))
+            .next(cx.command(&["questions"])),
+    }
+}
+
+/// What was not started, in words.
+pub(crate) fn not_started(session: &Session) -> String {
+    let Some(turn) = session.turn() else { return "nothing was started".into() };
+    let idle: Vec<&Operation> = session
+        .operations_of(turn)
+        .iter()
+        .filter(|o| o.attempts.is_empty() && matches!(o.state, State::Planned | State::AwaitingApproval | State::Cancelled))
+        .collect();
+    match (idle.first(), idle.last()) {
+        (Some(first), Some(last)) if first.number == last.number => format!("operation {} was not started", first.number),
+        (Some(first), Some(last)) => {
+            format!("{} not started: {} to {}", count(idle.len(), "operation"), first.number, last.number)
+        }
+        _ => "no operation is left unstarted".into(),
+    }
+}

@@ -1,0 +1,324 @@
+//! `run` and `resume`: offer a plan, or go on; step, and with `--wait` sleep and step again.
+//!
+//! Many sessions are stepped in rounds, so that one that sleeps never keeps another from working.
+
+use std::io::Read as _;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use surestep::{Engine, Envelope, Page, Plan, Rest, SessionId, Step, StepError, exit};
+
+use crate::args;
+use crate::context::{Context, Store, wall};
+use crate::fail::{Fail, Next};
+use crate::progress::Progress;
+use crate::text::{self, tick};
+use crate::view::SessionView;
+use crate::{duration, fails, rests, show};
+
+/// How long apart two looks at a held session are.
+const HELD_POLL: Duration = Duration::from_millis(100);
+
+/// One session on its way.
+struct Job {
+    session: SessionId,
+    plan: Option<Plan>,
+    due: Instant,
+    last: Option<Result<Step, StepError>>,
+    limit_reached: bool,
+}
+
+/// How it came to rest.
+pub(crate) struct Rested {
+    pub(crate) session: SessionId,
+    pub(crate) outcome: Result<(Envelope, Rest), Fail>,
+    pub(crate) fail: Option<Fail>,
+}
+
+/// `run`.
+pub(crate) async fn run(cx: &Context, args: &args::Run) -> Result<u8, Fail> {
+    let bytes = read_plan(cx, &args.plan)?;
+    let mut plan = Plan::parse(&bytes).map_err(|e| {
+        let fail = fails::of_plan(cx, &e, None);
+        Fail { what: format!("{}: {}", tick(&args.plan), fail.what), ..fail }
+    })?;
+    if let Some(session) = &args.session {
+        plan.session = Some(cx.session(session)?);
+    }
+    let Some(session) = plan.session.clone() else {
+        let fail = Fail::usage("SE0102", format!("{} names no session", tick(&args.plan)))
+            .why("the session is what a second run of the same plan is recognised by, so none is made up")
+            .state("nothing was written or started");
+        return Err(fail
+            .next_if(format!("{} --session {}", cx.again, suggestion(&args.plan)), "or any name of your own")
+            .next_if(cx.again.clone(), "after adding `\"session\": \"…\"` to the plan"));
+    };
+    run_plan(cx, "surestep.run/1", session, plan, args.wait).await
+}
+
+/// Offers a plan and says how the session came to rest: `run` and `exec`.
+pub(crate) async fn run_plan(
+    cx: &Context,
+    schema: &'static str,
+    session: SessionId,
+    plan: Plan,
+    wait: args::Wait,
+) -> Result<u8, Fail> {
+    let progress = Progress::new(cx.out.clone());
+    progress.expect(plan.operations.len());
+    let engine = cx.engine(Store::Create, Some(progress))?;
+    let rested = drive(cx, &engine, vec![(session, Some(plan))], wait, Instant::now()).await;
+    let Some(rested) = rested.into_iter().next() else { return Ok(exit::DONE) };
+    let code = rested.exit();
+    match rested.outcome {
+        Err(fail) => Err(fail),
+        Ok((envelope, rest)) => {
+            cx.out.object(&SessionView::new(schema, &envelope, &rest, code));
+            show::summary(cx, &envelope, wall(&engine));
+            if let Some(fail) = rested.fail {
+                fail.say(&cx.out);
+            }
+            Ok(code)
+        }
+    }
+}
+
+/// `surestep.resume/1`.
+#[derive(Serialize)]
+struct ResumeObject {
+    schema: &'static str,
+    exit: u8,
+    sessions: Vec<SessionView>,
+    errors: Vec<ErrorView>,
+}
+
+#[derive(Serialize)]
+struct ErrorView {
+    session: String,
+    code: &'static str,
+    exit: u8,
+    what: String,
+    state: Vec<String>,
+    next: Vec<Next>,
+}
+
+/// `resume`.
+pub(crate) async fn resume(cx: &Context, args: &args::Resume) -> Result<u8, Fail> {
+    let start = Instant::now();
+    let progress = Progress::new(cx.out.clone());
+    let engine = cx.engine(Store::MustExist, Some(progress.clone()))?;
+    let sessions = match &args.session {
+        Some(session) => {
+            let session = cx.session(session)?;
+            match engine.read(&session).await {
+                Ok(envelope) => progress.expect(envelope.session().operations.len()),
+                // A session that was held from its first moment on may not have a commit yet.
+                Err(StepError::NoSuchSession { .. }) => {
+                    let e = StepError::NoSuchSession { session: session.clone() };
+                    return Err(fails::of_step(cx, &e, &session));
+                }
+                Err(e) => return Err(fails::of_step(cx, &e, &session)),
+            }
+            vec![session]
+        }
+        None => unfinished(cx, &engine).await?,
+    };
+    let alone = args.session.is_some();
+    if sessions.is_empty() {
+        cx.out.note("surestep: every session of this store is finished");
+    }
+    let jobs = sessions.into_iter().map(|session| (session, None)).collect();
+    let rested = drive(cx, &engine, jobs, args.wait, start).await;
+    let codes: Vec<u8> = rested.iter().map(Rested::exit).collect();
+    let code = first_of(&codes);
+    let mut object = ResumeObject { schema: "surestep.resume/1", exit: code, sessions: vec![], errors: vec![] };
+    for one in rested {
+        let exit = one.exit();
+        match one.outcome {
+            Ok((envelope, rest)) => {
+                object.sessions.push(SessionView::new("surestep.show/1", &envelope, &rest, exit));
+                show::summary(cx, &envelope, wall(&engine));
+                if let Some(fail) = one.fail {
+                    fail.say(&cx.out);
+                }
+            }
+            Err(fail) if alone => return Err(fail),
+            Err(fail) => {
+                fail.say(&cx.out);
+                let Fail { code, exit, what, state, next, .. } = fail;
+                object.errors.push(ErrorView { session: one.session.to_string(), code, exit, what, state, next });
+            }
+        }
+    }
+    cx.out.object(&object);
+    Ok(code)
+}
+
+impl Rested {
+    pub(crate) fn exit(&self) -> u8 {
+        match (&self.outcome, &self.fail) {
+            (Err(fail), _) | (Ok(_), Some(fail)) => fail.exit,
+            (Ok(_), None) => exit::DONE,
+        }
+    }
+}
+
+/// With several sessions: the first of the library's order that occurs.
+pub(crate) fn first_of(codes: &[u8]) -> u8 {
+    let code = exit::ORDER.into_iter().find(|code| codes.contains(code));
+    code.or_else(|| codes.iter().copied().max()).unwrap_or(exit::DONE)
+}
+
+/// Every id of the store, page by page.
+pub(crate) async fn all_sessions(cx: &Context, engine: &Engine) -> Result<Vec<SessionId>, Fail> {
+    let mut all = Vec::new();
+    let mut after = None;
+    loop {
+        let page = Page { after: after.take(), limit: 500 };
+        let page = engine.store().sessions(page).await.map_err(|e| fails::of_store(cx, &e, None))?;
+        after = page.sessions.last().cloned();
+        all.extend(page.sessions);
+        if !page.more || after.is_none() {
+            return Ok(all);
+        }
+    }
+}
+
+async fn unfinished(cx: &Context, engine: &Engine) -> Result<Vec<SessionId>, Fail> {
+    let mut open = Vec::new();
+    for session in all_sessions(cx, engine).await? {
+        // One that cannot be read is kept: stepping it says why.
+        let done = engine.read(&session).await.is_ok_and(|envelope| {
+            let session = envelope.session();
+            session.handed_off.is_some() || session.turn().is_none_or(|turn| turn.ended.is_some())
+        });
+        if !done {
+            open.push(session);
+        }
+    }
+    Ok(open)
+}
+
+async fn drive(
+    cx: &Context,
+    engine: &Engine,
+    jobs: Vec<(SessionId, Option<Plan>)>,
+    args::Wait { wait }: args::Wait,
+    start: Instant,
+) -> Vec<Rested> {
+    let end = wait.flatten().and_then(|limit| start.checked_add(limit));
+    let mut waiting: Vec<Job> = jobs
+        .into_iter()
+        .map(|(session, plan)| Job { session, plan, due: start, last: None, limit_reached: false })
+        .collect();
+    let mut done = Vec::new();
+    while !waiting.is_empty() {
+        let mut still = Vec::new();
+        for mut job in waiting {
+            let stopped = cx.stop.is_set();
+            if !stopped && job.due <= Instant::now() {
+                job.step(engine).await;
+                job.due = match job.pause() {
+                    Some(pause) if wait.is_some() => Instant::now() + pause,
+                    Some(_) | None => {
+                        done.push(job);
+                        continue;
+                    }
+                };
+                if end.is_some_and(|end| job.due > end) {
+                    job.limit_reached = true;
+                    done.push(job);
+                    continue;
+                }
+                job.say_wait(cx);
+            }
+            if stopped { done.push(job) } else { still.push(job) }
+        }
+        waiting = still;
+        if let Some(due) = waiting.iter().map(|job| job.due).min() {
+            cx.stop.sleep_until(due).await;
+        }
+    }
+    let now = wall(engine);
+    done.into_iter().map(|job| job.rested(cx, now, wait.flatten())).collect()
+}
+
+impl Job {
+    async fn step(&mut self, engine: &Engine) {
+        let mut envelope = Envelope::new(self.session.clone());
+        if let Some(plan) = self.plan.clone() {
+            envelope = envelope.with_plan(plan);
+        }
+        self.last = Some(engine.step(envelope).await);
+    }
+
+    /// How long to wait before another step makes sense; `None`: it makes none.
+    fn pause(&self) -> Option<Duration> {
+        match self.last.as_ref()? {
+            Ok(Step { rest: Rest::Until { wait_ms, .. }, .. }) => Some(Duration::from_millis(*wait_ms)),
+            Err(StepError::Busy { .. }) => Some(HELD_POLL),
+            Ok(_) | Err(_) => None,
+        }
+    }
+
+    fn say_wait(&self, cx: &Context) {
+        if let Some(Ok(Step { rest: Rest::Until { wait_ms, why, .. }, .. })) = &self.last
+            && *wait_ms >= 1_000
+        {
+            let session = text::line(self.session.as_str());
+            cx.out.note(&format!("surestep: {session} waits {}: {}", duration::short(*wait_ms), text::line(why)));
+        }
+    }
+
+    fn rested(self, cx: &Context, now: surestep::Wall, limit: Option<Duration>) -> Rested {
+        let Self { session, last, limit_reached, .. } = self;
+        let id = session.as_str();
+        let limit = limit.map(|l| duration::short(u64::try_from(l.as_millis()).unwrap_or(u64::MAX))).unwrap_or_default();
+        let over = |fail: Fail| {
+            let what = format!("the wait limit of {limit} was reached: {}", fail.what);
+            let fail = Fail { code: "SE0112", exit: exit::WAIT_LIMIT, what, ..fail };
+            Fail { next: vec![], ..fail }.next_if(cx.command(&["resume", id, "--wait"]), "waits as long as it takes")
+        };
+        match last {
+            None => {
+                let fail = Fail::new("SE0111", exit::UNTIL, format!("session {} was not begun: stopped by a signal", tick(id)))
+                    .rest()
+                    .state("nothing was started or changed")
+                    .next(cx.again.clone());
+                Rested { session, outcome: Err(fail), fail: None }
+            }
+            Some(Ok(Step { rest, envelope })) => {
+                let fail = rests::of(cx, &envelope, &rest, now);
+                let fail = if limit_reached { fail.map(over) } else { fail };
+                Rested { session, outcome: Ok((envelope, rest)), fail }
+            }
+            Some(Err(e)) => {
+                let fail = fails::of_step(cx, &e, &session);
+                let fail = if limit_reached { over(fail) } else { fail };
+                Rested { session, outcome: Err(fail), fail: None }
+            }
+        }
+    }
+}
+
+fn read_plan(cx: &Context, plan: &str) -> Result<Vec<u8>, Fail> {
+    let mut bytes = Vec::new();
+    let read = if plan == "-" {
+        std::io::stdin().lock().read_to_end(&mut bytes)
+    } else {
+        std::fs::File::open(plan).and_then(|mut file| file.read_to_end(&mut bytes))
+    };
+    match read {
+        Ok(_) => Ok(bytes),
+        Err(e) => Err(Fail::usage("SE0103", format!("the plan {} cannot be read", tick(plan)))
+            .why(text::line(&e.to_string()))
+            .state("nothing was written or started")
+            .next_if(cx.command(&["run", "PLAN"]), "with the path of a plan, or `-` for stdin")),
+    }
+}
+
+/// A session's name made from a plan's file name.
+fn suggestion(plan: &str) -> String {
+    let stem = std::path::Path::new(plan).file_stem().map(|s| s.to_string_lossy().into_owned());
+    text::word(stem.filter(|s| !s.is_empty() && s != "-").as_deref().unwrap_or("my-session"))
+}

@@ -1,0 +1,131 @@
+//! `show`: where a session stands. Its short form ends `run` and `resume`.
+
+use surestep::core::Operation;
+use surestep::{Envelope, Rest, State, Wall};
+
+use crate::context::{Context, Store};
+use crate::fail::Fail;
+use crate::out::Ink;
+use crate::text::{self, columns, line};
+use crate::view::{self, SessionView};
+use crate::{fails, rests, when};
+
+/// `show SESSION`.
+pub(crate) async fn show(cx: &Context, session: &str) -> Result<u8, Fail> {
+    let engine = cx.engine(Store::MustExist, None)?;
+    let id = cx.session(session)?;
+    let envelope = engine.read(&id).await.map_err(|e| fails::of_step(cx, &e, &id))?;
+    let now = engine.now();
+    let rest = envelope.standing(&now);
+    cx.out.object(&SessionView::new("surestep.show/1", &envelope, &rest, surestep::exit::DONE));
+    screen(cx, &envelope, &rest, now.wall);
+    Ok(surestep::exit::DONE)
+}
+
+fn screen(cx: &Context, envelope: &Envelope, rest: &Rest, now: Wall) {
+    let session = envelope.session();
+    let out = &cx.out;
+    let head = |label: &str, value: &str| {
+        out.put(&format!("{}{value}", out.ink(Ink::Dim, &text::pad(label, 10))));
+    };
+    head("session", &out.ink(Ink::Strong, &line(session.id.as_str())));
+    if let Some(opened) = &session.opened {
+        for (label, value) in [("agent", &opened.agent), ("task", &opened.task)] {
+            if !value.is_empty() {
+                head(label, &line(value));
+            }
+        }
+    }
+    head("status", &status(cx, envelope));
+    if let Some(turn) = session.turn() {
+        let of = if session.turns.len() > 1 { format!(" of {}", session.turns.len()) } else { String::new() };
+        let place = format!("turn {}{of}, {}, epoch {}", turn.number, text::count(envelope.commits().len(), "commit"), session.epoch);
+        head("journal", &place);
+    }
+    out.put("");
+    table(cx, &session.operations);
+    for operation in session.operations.iter().filter(|o| o.state == State::InDoubt || !o.doubts.is_empty() && !o.state.is_settled()) {
+        out.put("");
+        doubt(cx, operation, now);
+    }
+    let Some(fail) = rests::of(cx, envelope, rest, now) else { return };
+    out.put("");
+    let (what, next) = match rest {
+        Rest::Until { wait_ms: 0, why, .. } => (line(why), vec![cx.command(&["resume", session.id.as_str()])]),
+        _ => (fail.what, fail.next.into_iter().map(|n| n.command).collect()),
+    };
+    head("rest", &what);
+    for state in &fail.state {
+        head("", state);
+    }
+    for (n, next) in next.iter().enumerate() {
+        head(if n == 0 { "next" } else { "" }, next);
+    }
+}
+
+/// What is known about an open doubt.
+fn doubt(cx: &Context, operation: &Operation, now: Wall) {
+    let attempt = operation.attempt();
+    let began = attempt.map_or_else(String::new, |a| format!(", begun {}", when::at(a.at, now)));
+    let title = format!("doubt about operation {}, attempt {}{began}", operation.number, attempt.map_or(0, |a| a.number.value()));
+    cx.out.put(&cx.out.ink(Ink::Doubt, &title));
+    for (at, fault) in &operation.doubts {
+        cx.out.put(&format!("  {}  {}", when::local(*at), view::fault_line(fault)));
+    }
+    if operation.doubts.is_empty() {
+        cx.out.put("  its owner ended before the outcome was recorded");
+    }
+}
+
+fn table(cx: &Context, operations: &[Operation]) {
+    let mut rows = vec![["#", "state", "kind", "on", "tries", ""].map(str::to_owned).to_vec()];
+    for operation in operations {
+        rows.push(vec![
+            operation.number.to_string(),
+            operation.state.word().to_owned(),
+            line(operation.bound.kind.as_str()),
+            view::place(&operation.bound.repo, &operation.bound.target),
+            operation.attempts.len().to_string(),
+            view::fate(operation),
+        ]);
+    }
+    for (n, row) in columns(&rows).iter().enumerate() {
+        let ink = match n.checked_sub(1).and_then(|n| operations.get(n)).map(|o| o.state) {
+            None => Ink::Dim,
+            Some(State::Succeeded) => Ink::Good,
+            Some(State::InDoubt | State::AwaitingApproval | State::Retrying | State::Intended) => Ink::Doubt,
+            Some(State::Failed | State::Denied) => Ink::Error,
+            Some(State::Planned | State::Skipped | State::Cancelled) => Ink::Dim,
+        };
+        cx.out.put(&cx.out.ink(ink, row));
+    }
+}
+
+/// The status word and, once there is one, the verdict.
+pub(crate) fn status(cx: &Context, envelope: &Envelope) -> String {
+    let session = envelope.session();
+    let ink = match session.status() {
+        "completed" => Ink::Good,
+        "failed" | "cancelled" => Ink::Error,
+        "in_doubt" | "intended" => Ink::Doubt,
+        _ => Ink::Strong,
+    };
+    let verdict = view::verdict(session).filter(|v| !v.is_empty() && v != session.status());
+    let verdict = verdict.map(|v| format!(", verdict {}", text::tick(&v))).unwrap_or_default();
+    format!("{}{verdict}", cx.out.ink(ink, session.status()))
+}
+
+/// How `run` and `resume` end: one line, and one for each operation of the turn.
+pub(crate) fn summary(cx: &Context, envelope: &Envelope, _now: Wall) {
+    let session = envelope.session();
+    let name = cx.out.ink(Ink::Strong, &line(session.id.as_str()));
+    cx.out.put(&format!("{name}: {}", status(cx, envelope)));
+    let operations = session.turn().map(|turn| session.operations_of(turn)).unwrap_or_default();
+    let rows: Vec<Vec<String>> = operations
+        .iter()
+        .map(|o| vec![format!("  {}", o.number), o.state.word().to_owned(), view::named(o), view::fate(o)])
+        .collect();
+    for row in columns(&rows) {
+        cx.out.put(&row);
+    }
+}
