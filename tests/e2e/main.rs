@@ -1,5 +1,15 @@
 //! End to end, from outside: one binary, a module per theme.
 
+#![expect(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    clippy::wildcard_enum_match_arm,
+    reason = "helpers of tests, which clippy.toml does not count as tests"
+)]
+
 mod tidy;
 
 mod bodies;

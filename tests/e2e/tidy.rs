@@ -13,24 +13,24 @@ use std::path::{Path, PathBuf};
 
 /// A file of the workspace: its path from the root, with `/`, and its text.
 #[derive(Debug, Clone)]
-pub struct Page {
-    pub path: String,
-    pub text: String,
+pub(crate) struct Page {
+    pub(crate) path: String,
+    pub(crate) text: String,
 }
 
 impl Page {
-    pub fn new(path: &str, text: &str) -> Self {
+    pub(crate) fn new(path: &str, text: &str) -> Self {
         Self { path: path.into(), text: text.into() }
     }
 }
 
 /// The root of the workspace.
-pub fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
 /// Every text file of the workspace that is ours: not git's, not a build's, not a store's.
-pub fn pages() -> Vec<Page> {
+pub(crate) fn pages() -> Vec<Page> {
     let mut pages = Vec::new();
     collect(&root(), "", &mut pages);
     assert!(pages.iter().any(|page| page.path == "Cargo.toml"), "the workspace was not found");
@@ -54,20 +54,21 @@ fn collect(folder: &Path, prefix: &str, pages: &mut Vec<Page>) {
 }
 
 /// Whether a text has `word` with nothing of a word beside it.
-pub fn has_word(text: &str, word: &str) -> bool {
+pub(crate) fn has_word(text: &str, word: &str) -> bool {
     let part = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(word).any(|(at, _)| {
-        !text[..at].chars().next_back().is_some_and(part) && !text[at + word.len()..].chars().next().is_some_and(part)
+        !text[..at].chars().next_back().is_some_and(part)
+            && !text[at + word.len()..].chars().next().is_some_and(part)
     })
 }
 
 /// Fails with every complaint, if there is one.
-pub fn assert_none(complaints: &[String]) {
+pub(crate) fn assert_none(complaints: &[String]) {
     let complaints: BTreeSet<_> = complaints.iter().map(String::as_str).collect();
     assert!(complaints.is_empty(), "\n{}\n", complaints.into_iter().collect::<Vec<_>>().join("\n"));
 }
 
 /// Fails unless a rule complains about its bad sample exactly so often.
-pub fn assert_seen(times: usize, complaints: &[String]) {
+pub(crate) fn assert_seen(times: usize, complaints: &[String]) {
     assert_eq!(complaints.len(), times, "the rule does not see what it is for: {complaints:#?}");
 }

@@ -189,7 +189,8 @@ fn newer_next(fail: Fail) -> Fail {
 }
 
 fn damaged_next(fail: Fail) -> Fail {
-    fail.next_if(format!("surestep explain code {}", fail.code), "what to do, and what not to do")
+    let page = format!("surestep explain code {}", fail.code);
+    fail.next_if(page, "what to do, and what not to do")
 }
 
 /// A defect of ours.

@@ -142,10 +142,10 @@ fn receipt(given: &str) -> Result<Receipt, Fail> {
     }
     json::check(given, json::DEPTH_BODY_MAX).map_err(|e| refuse(text::line(&e.to_string())))?;
     let receipt: Receipt = serde_json::from_str(given).map_err(|e| refuse(text::line(&e.to_string())))?;
-    match receipt.extra.iter().next() {
-        Some((name, _)) => Err(refuse(format!("{} is not one of its fields, `ref` and `detail`", tick(name)))),
-        None => Ok(receipt),
+    if let Some((name, _)) = receipt.extra.iter().next() {
+        return Err(refuse(format!("{} is not one of its fields, `ref` and `detail`", tick(name))));
     }
+    Ok(receipt)
 }
 
 /// The operation that a person names: its number from 1, or the start of its key.

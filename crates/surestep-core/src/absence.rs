@@ -107,7 +107,11 @@ pub fn may_repeat(operation: &Operation, proof: &Proof, now: &Mark) -> bool {
 #[must_use]
 pub fn repeat_left_ms(operation: &Operation, proof: &Proof, now: &Mark) -> u64 {
     let terms = &operation.bound;
-    let (Some(within), Some(first)) = (terms.within_ms, operation.attempts.first()) else { return 0 };
+    // An attempt that a restore lost began nobody knows when: the remote may have forgotten its key already.
+    let first = operation.attempts.iter().find(|a| a.number != Attempt::LOST || !a.absent);
+    let (Some(within), Some(first)) = (terms.within_ms, first.filter(|a| a.number != Attempt::LOST)) else {
+        return 0;
+    };
     let Some(elapsed) = now.since(&first.intended).or_else(|| by_stamps(first, proof)) else { return 0 };
     within.saturating_sub(elapsed.saturating_add(terms.deadline_ms).saturating_add(terms.lag_ms))
 }

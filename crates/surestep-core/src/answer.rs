@@ -106,7 +106,8 @@ impl Turn {
         let (possible, word) = match request.word {
             Word::Landed => (open, "landed"),
             Word::NotLanded | Word::NotLandedNow => (open, "not landed"),
-            Word::Skip => (open || !operation.state.is_settled(), "skip"),
+            // What is under way right now is accounted for, or doubted, first.
+            Word::Skip => (!operation.state.is_settled() && operation.state != State::Intended, "skip"),
             Word::Approve => (awaits, "approve"),
             Word::Deny => (awaits, "deny"),
             Word::Cancel => (false, "cancel"),

@@ -171,10 +171,7 @@ impl BoundOperation {
                 Some(key::identity_text(&self.body, &fields)?)
             }
         };
-        let (repo, target) = match self.place.as_deref() {
-            Some([repo, target]) => (repo.as_str(), target.as_str()),
-            Some(_) | None => (self.repo.as_str(), self.target.as_str()),
-        };
+        let (repo, target) = self.key_place();
         Ok(Key::derive(&Seed {
             session: session.as_str(),
             kind: self.kind.as_str(),
@@ -183,5 +180,13 @@ impl BoundOperation {
             body: identity.as_deref().unwrap_or(self.body.as_str()),
             occurrence,
         }))
+    }
+
+    /// `repo` and `target` as they take part in the key: in the kind's normal form where it has one.
+    pub(crate) fn key_place(&self) -> (&str, &str) {
+        match self.place.as_deref() {
+            Some([repo, target]) => (repo, target),
+            Some(_) | None => (&self.repo, &self.target),
+        }
     }
 }

@@ -157,7 +157,7 @@ impl Session {
                 turn: e.turn,
                 bound: Arc::new(bound.clone()),
                 state,
-                attempts: self.restored.iter().map(|r| lost_attempt(r, self.revision.next())).collect(),
+                attempts: self.restored.iter().map(|r| lost_attempt(r, self.revision.next(), bound)).collect(),
                 answers: 0,
                 restarts: 0,
                 landed: None,
@@ -243,7 +243,8 @@ impl Session {
         for operation in self.operations.iter_mut().filter(|o| !o.state.is_settled()) {
             move_by(operation, Event::Restore)?;
             // The lost attempt stands before those that are known: numbers only grow.
-            operation.attempts.insert(0, lost_attempt(e, at.revision));
+            let lost = lost_attempt(e, at.revision, &operation.bound);
+            operation.attempts.insert(0, lost);
         }
         self.owner = None;
         self.restored = Some(e.clone());
@@ -257,7 +258,8 @@ pub(crate) fn move_by(operation: &mut Operation, event: Event) -> Result<(), Mis
     Ok(())
 }
 
-fn lost_attempt(restored: &Restored, revision: Revision) -> AttemptRecord {
+/// It began before the restore, nobody knows when: the remote may be at it for a whole deadline yet.
+fn lost_attempt(restored: &Restored, revision: Revision, bound: &BoundOperation) -> AttemptRecord {
     let mark = Mark::new(restored.boot.clone(), restored.since_boot_ms);
     AttemptRecord {
         number: Attempt::LOST,
@@ -265,7 +267,7 @@ fn lost_attempt(restored: &Restored, revision: Revision) -> AttemptRecord {
         revision,
         at: Wall::from_unix_ms(0),
         intended: mark,
-        budget_ms: 0,
+        budget_ms: bound.deadline_ms,
         deadline: Wall::from_unix_ms(0),
         machine: String::new(),
         reads: Vec::new(),

@@ -32,6 +32,17 @@ struct Track {
     restored: bool,
 }
 
+impl Track {
+    /// A restore may have lost an attempt: it is open until it is accounted for.
+    fn lost(&mut self) {
+        self.restored = true;
+        if self.settled.is_none() {
+            self.attempts.insert(0, (Attempt::LOST, Epoch::NONE));
+            self.absent.retain(|a| *a != Attempt::LOST);
+        }
+    }
+}
+
 /// Checks a whole journal.
 ///
 /// # Errors
@@ -97,16 +108,21 @@ fn invariants_of_operations(commits: &[Commit], bound: &[BoundOperation]) -> Res
     let mut tracks: BTreeMap<OpNumber, Track> = BTreeMap::new();
     let mut count = 0;
     let mut first_of_turn = 0;
+    let mut restored = false;
     for commit in commits {
         for entry in commit.entries() {
             match entry {
                 Entry::Bound(e) => {
                     first_of_turn = count;
                     count += e.operations.len();
+                    for n in (first_of_turn..count).filter(|_| restored) {
+                        tracks.entry(OpNumber::at(n)).or_default().lost();
+                    }
                 }
                 Entry::Restored(_) => {
+                    restored = true;
                     for n in 0..count {
-                        tracks.entry(OpNumber::at(n)).or_default().restored = true;
+                        tracks.entry(OpNumber::at(n)).or_default().lost();
                     }
                 }
                 Entry::Intended(e) => {

@@ -137,14 +137,18 @@ impl View<'_> {
         let asks = match operation.bound.recovery {
             RecoveryClass::Ask => true,
             RecoveryClass::Halt => false,
-            RecoveryClass::Repeat if absence::may_repeat(operation, self.proof, &self.now.mark) => {
+            // Nothing new is intended in a cancelled turn, nor after so many refusals: what is open is asked about.
+            RecoveryClass::Repeat
+                if self.session.cancelled.is_none()
+                    && operation.answers < operation.bound.attempts_max
+                    && absence::may_repeat(operation, self.proof, &self.now.mark) =>
+            {
                 let lost = operation.attempts.len() as u32 > operation.bound.attempts_max + RESTARTS_MAX;
                 if lost || operation.person {
                     return person();
                 }
                 return match self.pause(operation) {
                     Some(rest) => Need::Rest(rest),
-                    None if self.session.cancelled.is_some() => person(),
                     None => Need::Intend(number),
                 };
             }
@@ -244,7 +248,10 @@ fn standing(session: &Session, proof: &Proof, now: &Now) -> Rest {
     };
     let asked = match operation.state {
         State::AwaitingApproval => true,
-        State::InDoubt => !operation.bound.can_ask() && operation.bound.recovery == RecoveryClass::Halt,
+        State::InDoubt => {
+            let repeats = session.cancelled.is_none() && absence::may_repeat(operation, proof, &now.mark);
+            !operation.bound.can_ask() && !repeats
+        }
         State::Planned
         | State::Intended
         | State::Retrying

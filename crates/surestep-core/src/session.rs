@@ -193,8 +193,7 @@ impl Session {
             let b = &other.bound;
             other.number != operation.number
                 && a.kind == b.kind
-                && a.repo == b.repo
-                && a.target == b.target
+                && a.key_place() == b.key_place()
                 && a.body == b.body
         })
     }

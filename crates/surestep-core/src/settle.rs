@@ -174,11 +174,12 @@ impl Turn {
                 let answers = operation.answers + 1;
                 let last = retry == Retry::Never || answers >= operation.bound.attempts_max;
                 let wait = match retry {
-                    Retry::Never => 0,
-                    Retry::Backoff => backoff_ms(&operation, attempt, operation.answers),
+                    Retry::Never | Retry::Backoff => backoff_ms(&operation, attempt, operation.answers),
                     Retry::After { ms } => ms,
                 };
-                let rest = (!last).then(|| Pause::from_now(now, wait));
+                // A last refusal ends the operation only if no other attempt is open: else it waits as well.
+                let open = operation.unaccounted().any(|a| a.number != attempt);
+                let rest = (!last || open).then(|| Pause::from_now(now, wait));
                 self.fail(op, key, attempt, via, fault, Counts::Answer, last, rest, now)
             }
             Outcome::NotSent(fault) => {

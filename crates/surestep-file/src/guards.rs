@@ -36,6 +36,9 @@ pub(crate) struct Record {
     start_time: u64,
     boot: String,
     command: Vec<String>,
+    /// What stands in the environment of all that the guard started.
+    #[serde(default)]
+    mark: String,
     /// What a landing is called, where it is not the key (`git.push`: the commit id).
     #[serde(default)]
     receipt: Option<String>,
@@ -179,6 +182,26 @@ pub(crate) fn living<D: Disk>(disk: &D, place: &Place, session: &SessionId) -> V
             format!("pid {pid} ({}) of operation {operation}, attempt {attempt}", host::shown(&command))
         })
         .collect()
+}
+
+/// What still lives below a guard that was killed: processes that closed the lock and bear the guard's mark in
+/// their environment. A third net, after the guard and the inherited lock; what wiped its environment escapes it.
+pub(crate) fn orphans<D: Disk>(disk: &D, place: &Place, session: &SessionId) -> Result<Vec<String>, StoreError> {
+    let boot = host::boot_id();
+    let begun = records(disk, place, session)?.into_iter().filter_map(|filed| filed.record).filter(|record| {
+        record.state == State::Begun && record.boot == boot && !record.mark.is_empty()
+    });
+    let mut lines = Vec::new();
+    for record in begun {
+        for (pid, command) in host::bearing("SURESTEP_GUARD", &record.mark) {
+            let (op, attempt) = (record.operation, record.attempt);
+            lines.push(format!(
+                "pid {pid} ({}), which outlived the guard of operation {op}, attempt {attempt}",
+                host::shown(&command)
+            ));
+        }
+    }
+    Ok(lines)
 }
 
 /// The file of a record.

@@ -48,6 +48,10 @@ pub(crate) fn take<D: Disk>(store: &Arc<Shared<D>>, session: &SessionId) -> Resu
         make_lock(disk, &place)?;
     }
     let (lock, identity) = lock(disk, &place, session)?;
+    let orphans = guards::orphans(disk, &place, session)?;
+    if !orphans.is_empty() {
+        return Err(StoreError::Busy { holder: Holder { what: orphans.join("; ") } });
+    }
     let survey = journal::survey(disk, &place)?;
     sweep(disk, &place);
     let dir = place.journal();

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use surestep::Digest;
 
-use crate::real::read_whole;
+use crate::disk::Disk as _;
+use crate::real::{RealDisk, read_whole};
 
 /// The boot's id; empty where the system has none.
 pub(crate) fn boot_id() -> String {
@@ -33,6 +34,19 @@ pub(crate) fn start_time(pid: u32) -> Option<u64> {
 /// A process's command line.
 pub(crate) fn command(pid: u32) -> Vec<String> {
     text(&proc_file(pid, "cmdline")).split('\0').filter(|word| !word.is_empty()).map(str::to_owned).collect()
+}
+
+/// The living processes in whose environment a variable's comma-separated list holds a word.
+pub(crate) fn bearing(variable: &str, word: &str) -> Vec<(u32, Vec<String>)> {
+    let bears = |pid: u32| {
+        text(&proc_file(pid, "environ"))
+            .split('\0')
+            .filter_map(|pair| pair.strip_prefix(variable)?.strip_prefix('='))
+            .any(|value| value.split(',').any(|part| part == word))
+    };
+    let names = RealDisk.list(Path::new("/proc")).unwrap_or_default();
+    let pids = names.iter().filter_map(|name| name.to_str()?.parse::<u32>().ok());
+    pids.filter(|pid| start_time(*pid).is_some() && bears(*pid)).map(|pid| (pid, command(pid))).collect()
 }
 
 /// A command line as a message shows it: in one line, not too long.

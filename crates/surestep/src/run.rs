@@ -22,8 +22,12 @@ impl Engine {
             turn = match turn.next(&now)? {
                 Next::Commit(staged) if staged.intent().is_some() && self.stopping() => {
                     let turn = self.commit(staged.without_intent()?, &mut hands, &now).await?;
-                    let why = Rest::Until { at: now.wall, wait_ms: 0, why: "stopped by a signal".into() };
-                    return Ok(Rested { envelope: turn.into_envelope(), why });
+                    if hands.observed.is_none() {
+                        let why = Rest::Until { at: now.wall, wait_ms: 0, why: "stopped by a signal".into() };
+                        return Ok(Rested { envelope: turn.into_envelope(), why });
+                    }
+                    // The hold was taken anew: what was seen is in the next commit.
+                    turn
                 }
                 Next::Commit(staged) => self.commit(staged, &mut hands, &now).await?,
                 Next::Execute(intent) => self.execute(intent, &mut hands).await?,

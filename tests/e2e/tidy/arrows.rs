@@ -10,7 +10,11 @@ use super::{Page, assert_none, assert_seen, pages, root};
 /// Each crate's normal dependencies, all of them: ours first. Another arrow is a decision, so it is made here.
 const ARROWS: &[(&str, &[&str], &[&str])] = &[
     ("surestep-core", &[], &["jiff", "serde", "serde_json", "sha2", "thiserror"]),
-    ("surestep", &["surestep-core"], &["async-trait", "getrandom", "rustix", "thiserror", "tokio", "tracing"]),
+    (
+        "surestep",
+        &["surestep-core"],
+        &["async-trait", "getrandom", "rustix", "thiserror", "tokio", "tracing"],
+    ),
     (
         "surestep-file",
         &["surestep"],
@@ -24,16 +28,14 @@ const ARROWS: &[(&str, &[&str], &[&str])] = &[
     (
         "surestep-cli",
         &["surestep", "surestep-effects", "surestep-file"],
-        &["clap", "ctrlc", "jiff", "rustix", "serde", "serde_json", "tempfile", "tokio"],
+        &["async-trait", "clap", "ctrlc", "jiff", "rustix", "serde", "serde_json", "tempfile", "tokio"],
     ),
     ("surestep-tests", &[], &["serde_json"]),
 ];
 
 /// Features that a library may switch on in a crate that its users share with it.
-const FEATURES: &[(&str, &str, &[&str])] = &[
-    ("surestep-core", "serde_json", &["raw_value"]),
-    ("surestep", "tokio", &["rt", "time"]),
-];
+const FEATURES: &[(&str, &str, &[&str])] =
+    &[("surestep-core", "serde_json", &["raw_value"]), ("surestep", "tokio", &["rt", "time"])];
 
 fn metadata() -> Value {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -55,7 +57,7 @@ fn text(value: &Value) -> &str {
 }
 
 /// The root file of every target of the workspace, from the workspace's root.
-pub fn target_roots() -> Vec<String> {
+pub(crate) fn target_roots() -> Vec<String> {
     let metadata = metadata();
     let prefix = format!("{}/", text(&metadata["workspace_root"]));
     let targets = list(&metadata["packages"]).iter().flat_map(|package| list(&package["targets"]).to_owned());
@@ -86,14 +88,18 @@ fn wrong_arrows(arrows: &Arrows) -> Vec<String> {
             continue;
         };
         let allowed = |d: &str| ours.contains(&d) || others.contains(&d);
-        out.extend(dependencies.keys().filter(|d| !allowed(d)).map(|d| format!("{name} -> {d}: not in the table")));
+        out.extend(
+            dependencies.keys().filter(|d| !allowed(d)).map(|d| format!("{name} -> {d}: not in the table")),
+        );
         let gone = ours.iter().chain(*others).filter(|d| !dependencies.contains_key(**d));
         out.extend(gone.map(|d| format!("{name} -> {d}: in the table, and gone")));
     }
     for (name, dependency, allowed) in FEATURES {
         let found = arrows.get(*name).and_then(|all| all.get(*dependency)).cloned().unwrap_or_default();
         let extra = found.iter().filter(|feature| !allowed.contains(&feature.as_str()));
-        out.extend(extra.map(|feature| format!("{name} -> {dependency}: feature `{feature}` is not in the table")));
+        out.extend(
+            extra.map(|feature| format!("{name} -> {dependency}: feature `{feature}` is not in the table")),
+        );
     }
     out
 }
@@ -110,7 +116,9 @@ fn unlinted(page: &Page) -> Vec<String> {
             complain("unsafe code is not forbidden")
         }
         "Cargo.toml" => None,
-        _ if !section("[lints]", "workspace = true") => complain("it does not take over the workspace's lints"),
+        _ if !section("[lints]", "workspace = true") => {
+            complain("it does not take over the workspace's lints")
+        }
         _ => None,
     };
     wrong.into_iter().collect()
@@ -142,7 +150,10 @@ fn every_crate_takes_over_the_lints_and_unsafe_code_is_forbidden() {
     assert!(manifests.len() >= 7, "only {} manifests were found", manifests.len());
     assert_none(&manifests.iter().flat_map(unlinted).collect::<Vec<_>>());
 
-    assert_seen(1, &unlinted(&Page::new("Cargo.toml", "\n[workspace.lints.rust]\nmissing_docs = \"warn\"\n")));
+    assert_seen(
+        1,
+        &unlinted(&Page::new("Cargo.toml", "\n[workspace.lints.rust]\nmissing_docs = \"warn\"\n")),
+    );
     assert_seen(1, &unlinted(&Page::new("crates/a/Cargo.toml", "[package]\nname = \"a\"\n[lints.rust]\n")));
     assert_seen(0, &unlinted(&Page::new("crates/a/Cargo.toml", "[package]\n\n[lints]\nworkspace = true\n")));
 }

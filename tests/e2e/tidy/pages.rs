@@ -46,7 +46,10 @@ fn misnumbered(pages: &[Page]) -> Vec<String> {
 /// A heading's anchor, as hosts of Markdown make it.
 fn anchor(heading: &str) -> String {
     let kept = heading.trim().to_lowercase();
-    kept.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_')).collect::<String>().replace(' ', "-")
+    kept.chars()
+        .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'))
+        .collect::<String>()
+        .replace(' ', "-")
 }
 
 /// The lines of a Markdown page that are not inside a code block.
@@ -79,7 +82,10 @@ fn dead_links(page: &Page, pages: &[Page]) -> Vec<String> {
         let mut parts: Vec<&str> = page.path.split('/').collect();
         parts.pop();
         for part in file.split('/').filter(|p| !p.is_empty() && *p != ".") {
-            if part == ".." { drop(parts.pop()) } else { parts.push(part) }
+            match part {
+                ".." => parts.truncate(parts.len().saturating_sub(1)),
+                _ => parts.push(part),
+            }
         }
         let target = if file.is_empty() { page.path.clone() } else { parts.join("/") };
         let is_folder = pages.iter().any(|p| p.path.starts_with(&format!("{target}/")));
@@ -124,7 +130,8 @@ fn ours_only(page: &Page, here: &str) -> Vec<String> {
     ];
     let mut out = Vec::new();
     for (n, line) in page.text.lines().enumerate() {
-        let mut complain = |what: &str, why: &str| out.push(format!("{}:{}: `{what}`: {why}", page.path, n + 1));
+        let mut complain =
+            |what: &str, why: &str| out.push(format!("{}:{}: `{what}`: {why}", page.path, n + 1));
         for place in places.iter().filter(|place| line.contains(**place)) {
             complain(place, "a path of one machine");
         }
@@ -199,12 +206,18 @@ fn links_lead_somewhere() {
     assert_none(&others.flat_map(|p| dead_mentions(p, &paths)).collect::<Vec<_>>());
 
     let sample = [
-        Page::new("docs/a.md", "# One thing\n[x](b.md) [y](c.md) [z](#one-thing) [w](b.md#two) [v](../docs)\n"),
+        Page::new(
+            "docs/a.md",
+            "# One thing\n[x](b.md) [y](c.md) [z](#one-thing) [w](b.md#two) [v](../docs)\n",
+        ),
         Page::new("docs/b.md", "# One\n```text\n# Two\n[in code](nowhere.md)\n```\n"),
     ];
     assert_seen(2, &dead_links(&sample[0], &sample));
     assert_seen(0, &dead_links(&sample[1], &sample));
-    assert_seen(1, &dead_mentions(&Page::new("a.rs", "see docs/b.md, docs/c.md."), &BTreeSet::from(["docs/b.md"])));
+    assert_seen(
+        1,
+        &dead_mentions(&Page::new("a.rs", "see docs/b.md, docs/c.md."), &BTreeSet::from(["docs/b.md"])),
+    );
 }
 
 #[test]

@@ -33,7 +33,10 @@ fn code_lines(page: &Page) -> impl Iterator<Item = (usize, &str)> {
 
 fn too_long(page: &Page) -> Vec<String> {
     let lines = product_lines(page).count();
-    (lines > LINES_MAX).then(|| format!("{}: {lines} lines, at most {LINES_MAX}", page.path)).into_iter().collect()
+    (lines > LINES_MAX)
+        .then(|| format!("{}: {lines} lines, at most {LINES_MAX}", page.path))
+        .into_iter()
+        .collect()
 }
 
 fn leftovers(page: &Page) -> Vec<String> {
@@ -85,15 +88,38 @@ const BANS: &[Ban] = &[
     },
     Ban {
         what: &[
-            "std::fs", "std::io", "std::net", "std::env", "std::thread", "std::process", "SystemTime", "Instant",
-            "tokio", "async fn", "async move", ".await", "getrandom", "rand::", "random(", "rustix",
+            "std::fs",
+            "std::io",
+            "std::net",
+            "std::env",
+            "std::thread",
+            "std::process",
+            "SystemTime",
+            "Instant",
+            "tokio",
+            "async fn",
+            "async move",
+            ".await",
+            "getrandom",
+            "rand::",
+            "random(",
+            "rustix",
         ],
         within: "crates/surestep-core/",
         except: &[],
         why: "the core is pure: no I/O, no clock, no async, no chance",
     },
     Ban {
-        what: &["flatten)", "flatten,", "untagged", "tag =", "tag=", "serde_json::Value", "serde_json::json", "json!("],
+        what: &[
+            "flatten)",
+            "flatten,",
+            "untagged",
+            "tag =",
+            "tag=",
+            "serde_json::Value",
+            "serde_json::json",
+            "json!(",
+        ],
         within: "crates/",
         except: &[],
         why: "it loses or changes numbers, and changes with what other crates switch on",
@@ -108,7 +134,8 @@ fn banned(page: &Page, bans: &[Ban]) -> Vec<String> {
         }
         for (n, line) in code_lines(page) {
             // A serde attribute is one only inside its brackets; `flatten()` of an iterator is another thing.
-            let serde_only = |what: &&&str| !matches!(**what, "flatten)" | "flatten," | "untagged" | "tag =" | "tag=");
+            let serde_only =
+                |what: &&&str| !matches!(**what, "flatten)" | "flatten," | "untagged" | "tag =" | "tag=");
             let line = line.replace("flatten()", "");
             let found = ban.what.iter().filter(|what| serde_only(what) || line.contains("serde("));
             for what in found.filter(|what| line.contains(**what)) {
@@ -123,7 +150,8 @@ fn banned(page: &Page, bans: &[Ban]) -> Vec<String> {
 /// `use serde_json::{…, Value, …}`, on one line or more.
 fn imports_value(page: &Page) -> bool {
     let code: String = code_lines(page).map(|(_, line)| format!("{line}\n")).collect();
-    code.match_indices("serde_json::{").any(|(at, _)| has_word(code[at..].split(';').next().unwrap(), "Value"))
+    code.match_indices("serde_json::{")
+        .any(|(at, _)| has_word(code[at..].split(';').next().unwrap(), "Value"))
 }
 
 /// The files that a target's root reaches through `mod` lines.
@@ -189,7 +217,8 @@ fn sources_have_at_most_400_lines() {
 fn nothing_is_left_to_be_done() {
     assert_none(&pages().iter().filter(|p| p.path != "Cargo.lock").flat_map(leftovers).collect::<Vec<_>>());
 
-    for bad in [concat!("// TO", "DO: x"), concat!("FIX", "ME"), concat!("(X", "XX)"), concat!("todo", "!()")] {
+    for bad in [concat!("// TO", "DO: x"), concat!("FIX", "ME"), concat!("(X", "XX)"), concat!("todo", "!()")]
+    {
         assert_seen(1, &leftovers(&Page::new("a.rs", bad)));
     }
     assert_seen(0, &leftovers(&Page::new("a.sh", "mktemp -d /x.XXXXXX")));

@@ -343,6 +343,7 @@ pub struct Sim {
     pub wall_skew_ms: i64,
     /// Random mode: clocks of people may jump between any two steps.
     pub wall_jumps: bool,
+    envelope: Envelope,
     plan: Plan,
     terms: Terms,
     world: World,
@@ -382,6 +383,7 @@ impl Sim {
             overridden: false,
             wall_skew_ms: 0,
             wall_jumps: false,
+            envelope: Envelope::new(session_id()),
             plan,
             terms,
             world: World::default(),
@@ -419,11 +421,6 @@ impl Sim {
             unfinished: if self.boot == Boot::First { self.unfinished.clone() } else { Vec::new() },
             ..Proof::default()
         }
-    }
-
-    fn load(&self) -> Checked<Envelope> {
-        let envelope = Envelope::from_commits(session_id(), self.shelf.commits.clone());
-        envelope.map_err(|e| format!("the journal does not load: {e}"))
     }
 
     /// Something that may go wrong, if anything still may.
@@ -488,8 +485,9 @@ impl Sim {
         let tags: Vec<&str> = staged.commit().entries().iter().map(Entry::tag).collect();
         let (revision, epoch) = (staged.commit().revision(), staged.commit().epoch());
         self.say(format!("commit {revision} of epoch {epoch}: {}", tags.join(" + ")));
-        let envelope = self.load()?;
-        for operation in &envelope.session().operations {
+        let stored = self.shelf.commits.last().unwrap().clone();
+        self.envelope.take(stored).map_err(|e| format!("the journal does not load: {e}"))?;
+        for operation in &self.envelope.session().operations {
             let as_it_is = (operation.state, operation.landed.as_ref().map(|l| l.0.clone()));
             match self.settled.get(&operation.number) {
                 Some(before) if *before != as_it_is => {
@@ -539,7 +537,7 @@ impl Sim {
 
     fn step(&mut self) -> Checked<Ended> {
         self.holds += 1;
-        let envelope = self.load()?;
+        let envelope = self.envelope.clone();
         let compared = envelope.compare(&self.plan).map_err(|e| e.to_string())?;
         let to_bind = compared == Compared::ToBind;
         if let Some(rest) = envelope.rests(&Proof::default(), &self.shelf.late, to_bind, &self.now()) {
@@ -553,17 +551,24 @@ impl Sim {
             self.pass(self.config.event_ms);
             turn = match turn.next(&self.now()).map_err(|e| format!("next: {e}"))? {
                 Next::Commit(staged) => {
-                    if self.fault(2) == 1 {
+                    // Killed before or after it, or a disk so slow that rests, or deadlines, pass meanwhile.
+                    let pick = self.fault(5);
+                    if pick == 1 {
                         self.say("killed before a commit");
                         return Ok(Ended::Killed);
                     }
-                    self.pass(self.config.event_ms);
+                    let slow_ms = [0, 0, 0, 6_000, DEADLINE_MS + 1][pick];
+                    self.pass(self.config.event_ms + slow_ms);
                     self.publish(&staged)?;
-                    if self.fault(2) == 1 {
+                    if pick == 2 {
                         self.say("killed after that commit");
                         return Ok(Ended::Killed);
                     }
-                    staged.committed()
+                    let turn = staged.committed();
+                    if turn.session() != self.envelope.session() {
+                        return Err("the machine and its journal say different things".into());
+                    }
+                    turn
                 }
                 Next::Execute(intent) => match self.execute(intent)? {
                     Some(turn) => turn,
@@ -625,6 +630,10 @@ impl Sim {
             }
             2 => Outcome::Unknown(fault("lost")),
             3 => {
+                // Whoever gives up on a command below our guard leaves its record unfinished.
+                if local && proves {
+                    self.unfinished.push((key, attempt));
+                }
                 self.world.flights.push(flight);
                 Outcome::Unknown(fault("lost"))
             }
@@ -697,8 +706,7 @@ impl Sim {
 
     fn look(&mut self, doubt: Doubt) -> Checked<Option<Turn>> {
         let call = doubt.call().clone();
-        let session = self.load()?;
-        let owner = session.session().owner.as_ref().map(|o| o.0.clone());
+        let owner = self.envelope.session().owner.as_ref().map(|o| o.0.clone());
         if owner != Some(me(self.holds).hold) {
             return Err(format!("operation {} is looked up by a process that does not own it", call.op));
         }
@@ -769,8 +777,7 @@ impl Sim {
         let mut request = request(&format!("request-{}", self.requests), word, question.op.value());
         request.receipt = there.then(|| landed(operation.bound.key));
         request.attempt = Some(question.attempt);
-        let envelope = self.load()?;
-        let turn = Turn::resume(envelope, me(self.holds), self.proof(), self.shelf.late.clone());
+        let turn = Turn::resume(self.envelope.clone(), me(self.holds), self.proof(), self.shelf.late.clone());
         let now = self.now();
         match turn.answer(&request, &now) {
             Err(Refused::TooEarly { wait_ms, .. }) => {
@@ -791,7 +798,7 @@ impl Sim {
     }
 
     fn shelf_operation(&self, op: OpNumber) -> Checked<Operation> {
-        self.load()?.session().operation(op).cloned().ok_or_else(|| "no such operation".into())
+        self.envelope.session().operation(op).cloned().ok_or_else(|| "no such operation".into())
     }
 
     /// The same end as the control, which nobody disturbed: every operation landed once, in order, with its receipt.
@@ -842,8 +849,7 @@ impl Sim {
             self.unfinished,
             self.finished.is_some()
         );
-        let envelope = self.load().unwrap();
-        let session = envelope.session();
+        let session = self.envelope.session();
         let _ = write!(out, "owned {} ", session.owner.is_some());
         for o in &session.operations {
             let _ = write!(
@@ -941,7 +947,7 @@ pub fn explore(config: &Config, plan: &Plan) -> Result<Explored, String> {
                 let stored = sim.shelf.load();
                 assert_eq!(
                     stored.session(),
-                    sim.load()?.session(),
+                    sim.envelope.session(),
                     "the texts say something else than the values"
                 );
                 if sim.finished.is_some() {

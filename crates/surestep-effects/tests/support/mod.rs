@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use surestep::core::entry::RecoveryClass;
-use surestep::core::{Attempt as Number, BoundOperation, Extra};
+use surestep::core::{Attempt as Number, BoundOperation, Extra, RecoveryClass};
 use surestep::{
     Attempt, Body, Call, Effect, Epoch, Fault, Finding, Key, Kind, Mark, OpNumber, Outcome, Planned,
     Reconciler, Retry, SessionId, Terms, Tether, Wall,
