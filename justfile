@@ -22,9 +22,9 @@ scratch folder="target/scratch":
     sh tests/scratch.sh {{quote(folder)}}
     @echo 'made {{folder}}; now: cd {{folder}} && surestep run {{justfile_directory()}}/fixtures/plans/contribute.json'
 
-# The kill sweep at length: so many runs, each killed up to three times at random.
+# The kill sweeps at length: so many runs, each killed up to three times at random, and all pairs of boundaries.
 kill-sweep runs="2000":
-    SURESTEP_KILL_RUNS={{runs}} cargo test --release -p surestep-tests --test e2e kill_random -- --nocapture
+    SURESTEP_KILL_RUNS={{runs}} SURESTEP_PAIR_SHARE=1 cargo test --release -p surestep-tests --test e2e kill_ -- --nocapture
 
 fmt:
     cargo fmt --all

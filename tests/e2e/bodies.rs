@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 
-use surestep::{
-    Attempt, Effect, Engine, Envelope, Fault, Kind, Outcome, Plan, Planned, Raw, Recovery, Rest, SessionId, Terms,
-};
 use surestep::core::plan::PlannedOperation;
+use surestep::{
+    Attempt, Effect, Engine, Envelope, Fault, Kind, Outcome, Plan, Planned, Raw, Recovery, Rest, SessionId,
+    Terms,
+};
 use surestep_file::FileStore;
 
 use crate::harness::{Scratch, random};
@@ -29,9 +30,25 @@ impl Effect for Echo {
 }
 
 const SPECIAL: &[&str] = &[
-    "-0", "0", "-0.0", "1.0", "1E2", "1e+2", "1e400", "-1e-400", "9007199254740993", "9007199254740991.0",
-    "2512292042121000001", "18446744073709551615", "18446744073709551616", "-9223372036854775809",
-    "1234567890123456789012345678901234567890", "1.5777777777770001", "0.1", "5e-324", "1.7976931348623157e308",
+    "-0",
+    "0",
+    "-0.0",
+    "1.0",
+    "1E2",
+    "1e+2",
+    "1e400",
+    "-1e-400",
+    "9007199254740993",
+    "9007199254740991.0",
+    "2512292042121000001",
+    "18446744073709551615",
+    "18446744073709551616",
+    "-9223372036854775809",
+    "1234567890123456789012345678901234567890",
+    "1.5777777777770001",
+    "0.1",
+    "5e-324",
+    "1.7976931348623157e308",
 ];
 
 /// Canonical text as a planner could have computed it in Rust: doubles with all their digits, in one list.
@@ -45,9 +62,14 @@ fn body(doubles: usize) -> String {
                 break bits;
             }
         };
-        let _ = if n % 2 == 0 { write!(text, "{comma}{double:e}") } else { write!(text, "{comma}{double:?}") };
+        let _ =
+            if n % 2 == 0 { write!(text, "{comma}{double:e}") } else { write!(text, "{comma}{double:?}") };
     }
-    let _ = write!(text, "],\"special\":[{}],\"text\":\"a/b \u{2028}\u{2029} \u{7f} \\u0001 \\\" \\\\ é 😀\"}}", SPECIAL.join(","));
+    let _ = write!(
+        text,
+        "],\"special\":[{}],\"text\":\"a/b \u{2028}\u{2029} \u{7f} \\u0001 \\\" \\\\ é 😀\"}}",
+        SPECIAL.join(",")
+    );
     text
 }
 
@@ -82,7 +104,8 @@ fn a_body_reaches_the_effect_byte_for_byte_after_reloads() {
     loop {
         // A new engine and a new store handle each time: nothing but the disk carries the body.
         let store = FileStore::open(scratch.store()).expect("the store opens");
-        let engine = Engine::builder(store).effect(echo.clone(), Recovery::halt()).build().expect("the engine");
+        let engine =
+            Engine::builder(store).effect(echo.clone(), Recovery::halt()).build().expect("the engine");
         let mut envelope = Envelope::new(session.clone());
         envelope = plan.take().into_iter().fold(envelope, Envelope::with_plan);
         let step = runtime.block_on(engine.step(envelope)).expect("it steps");
@@ -90,7 +113,11 @@ fn a_body_reaches_the_effect_byte_for_byte_after_reloads() {
         let text = step.envelope.to_json().expect("a document");
         let again = Envelope::parse(text.as_bytes()).expect("it reads what it wrote");
         for (operation, body) in again.session().operations.iter().zip(&bodies) {
-            assert!(operation.bound.body.as_str() == body, "operation {} changed in the envelope", operation.number);
+            assert!(
+                operation.bound.body.as_str() == body,
+                "operation {} changed in the envelope",
+                operation.number
+            );
         }
         match step.rest {
             Rest::Finished(_) => break,

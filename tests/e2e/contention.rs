@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use surestep::{
-    Attempt, Effect, Engine, Envelope, Fault, Kind, Outcome, Plan, Planned, Recovery, Rest, SessionId, StepError, Terms,
+    Attempt, Effect, Engine, Envelope, Fault, Kind, Outcome, Plan, Planned, Recovery, Rest, SessionId,
+    StepError, Terms,
 };
 use surestep_file::FileStore;
 
@@ -60,7 +61,8 @@ fn fifty(pause: Duration) -> (usize, usize, usize) {
                 let root = root.clone();
                 tokio::spawn(async move {
                     let store = FileStore::open(root).expect("the store opens");
-                    let engine = Engine::builder(store).effect(slow, Recovery::halt()).build().expect("the engine");
+                    let engine =
+                        Engine::builder(store).effect(slow, Recovery::halt()).build().expect("the engine");
                     let plan = Plan::parse(plan).expect("a plan");
                     let session = SessionId::new("fifty").expect("an id");
                     engine.step(Envelope::new(session).with_plan(plan)).await

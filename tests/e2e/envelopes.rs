@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use surestep::{
-    Attempt, Effect, Engine, Envelope, Fault, Kind, Outcome, Plan, PlanError, Planned, Recovery, Rest, SessionId,
-    Step, StepError, Terms,
+    Attempt, Effect, Engine, Envelope, Fault, Kind, Outcome, Plan, PlanError, Planned, Recovery, Rest,
+    SessionId, Step, StepError, Terms,
 };
 use surestep_file::FileStore;
 
@@ -40,7 +40,8 @@ impl Lab {
     }
     fn step(&self, envelope: Envelope) -> Result<Step, StepError> {
         let store = FileStore::open(self.scratch.store()).expect("the store opens");
-        let engine = Engine::builder(store).effect(self.count.clone(), Recovery::halt()).build().expect("the engine");
+        let engine =
+            Engine::builder(store).effect(self.count.clone(), Recovery::halt()).build().expect("the engine");
         self.runtime.block_on(engine.step(envelope))
     }
     fn calls(&self) -> usize {
@@ -58,7 +59,9 @@ fn new() -> Envelope {
 fn plan(turn: u32, targets: &[&str], rationale: &str) -> Plan {
     let operations: Vec<String> = targets
         .iter()
-        .map(|t| format!(r#"{{"kind":"count","repo":"r","target":"{t}","body":{{}},"call_id":"{rationale}"}}"#))
+        .map(|t| {
+            format!(r#"{{"kind":"count","repo":"r","target":"{t}","body":{{}},"call_id":"{rationale}"}}"#)
+        })
         .collect();
     let text = format!(
         r#"{{"format":"surestep.plan/1","turn":{turn},"verdict":"done","rationale":"{rationale}","operations":[{}]}}"#,
@@ -73,10 +76,13 @@ fn a_different_second_plan_is_refused_with_both_digests_and_does_nothing() {
     lab.step(new().with_plan(plan(1, &["a", "b"], "first"))).expect("it finishes");
     let (calls, revision) = (lab.calls(), lab.commits());
     let offered = plan(1, &["a", "c"], "second");
-    let (ours, theirs) = (plan(1, &["a", "b"], "").digest().expect("a digest"), offered.digest().expect("a digest"));
+    let (ours, theirs) =
+        (plan(1, &["a", "b"], "").digest().expect("a digest"), offered.digest().expect("a digest"));
     let error = lab.step(new().with_plan(offered)).expect_err("refused");
     match &error {
-        StepError::Plan(PlanError::AlreadyBound { bound, offered, .. }) => assert_eq!((*bound, *offered), (ours, theirs)),
+        StepError::Plan(PlanError::AlreadyBound { bound, offered, .. }) => {
+            assert_eq!((*bound, *offered), (ours, theirs))
+        }
         other => panic!("{other:?}"),
     }
     assert_eq!(error.code(), "SE0207");

@@ -5,7 +5,8 @@ use crate::harness::{Scratch, commits, need};
 /// Renames into the journal, and fsyncs of its files and of its folder, of one run of so many operations.
 fn counted(operations: usize) -> (usize, usize, usize) {
     let scratch = Scratch::bare();
-    let operation = |n| format!(r#"{{"kind":"file.write","repo":"r","target":"f-{n}","body":{{"content":"x"}}}}"#);
+    let operation =
+        |n| format!(r#"{{"kind":"file.write","repo":"r","target":"f-{n}","body":{{"content":"x"}}}}"#);
     let list: Vec<String> = (0..operations).map(operation).collect();
     let plan = format!(
         r#"{{"format":"surestep.plan/1","session":"s","verdict":"done","operations":[{}]}}"#,
@@ -15,7 +16,15 @@ fn counted(operations: usize) -> (usize, usize, usize) {
     let plain = scratch.command(&["run", "plan.json"]);
     let mut traced = std::process::Command::new("strace");
     traced
-        .args(["-f", "-qq", "-y", "-o", "trace", "-e", "trace=fsync,fdatasync,rename,renameat,renameat2,link,linkat"])
+        .args([
+            "-f",
+            "-qq",
+            "-y",
+            "-o",
+            "trace",
+            "-e",
+            "trace=fsync,fdatasync,rename,renameat,renameat2,link,linkat",
+        ])
         .arg(plain.get_program())
         .args(plain.get_args())
         .current_dir(scratch.path());
@@ -26,7 +35,10 @@ fn counted(operations: usize) -> (usize, usize, usize) {
     let renames = of("renameat2(", "/journal");
     let folders = trace.iter().filter(|l| l.contains("fsync(") && l.contains("/journal>")).count();
     let files = of("fsync(", "/journal/") + of("fdatasync(", "/journal/");
-    assert!(trace.iter().filter(|l| l.contains("/journal/0")).all(|l| l.contains("RENAME_NOREPLACE")), "{trace:#?}");
+    assert!(
+        trace.iter().filter(|l| l.contains("/journal/0")).all(|l| l.contains("RENAME_NOREPLACE")),
+        "{trace:#?}"
+    );
     (renames, files, folders)
 }
 

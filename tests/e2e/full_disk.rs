@@ -17,7 +17,8 @@ fn a_disk_that_fills_during_an_effect_stops_the_next_one_and_keeps_the_receipt()
     let scratch = Scratch::bare();
     let small = scratch.path().join("small");
     std::fs::create_dir(&small).expect("a folder");
-    let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=1m,mode=700", "tmpfs"]).arg(&small).output();
+    let mounted =
+        Command::new("mount").args(["-t", "tmpfs", "-o", "size=1m,mode=700", "tmpfs"]).arg(&small).output();
     if !mounted.is_ok_and(|m| m.status.success()) {
         assert!(std::env::var_os("CI").is_none(), "CI must be able to mount a small disk");
         println!("skipped: a small disk cannot be mounted here (needs root)");

@@ -49,10 +49,17 @@ pub(crate) struct Scratch {
 impl Scratch {
     /// A fresh one with repositories.
     pub(crate) fn new() -> Self {
+        static TEMPLATE: OnceLock<tempfile::TempDir> = OnceLock::new();
+        let template = TEMPLATE.get_or_init(|| {
+            let dir = Self::bare().dir;
+            let script = workspace().join("tests/scratch.sh");
+            let made = Command::new("sh").arg(script).arg(dir.path()).stderr(Stdio::null()).status();
+            assert!(made.expect("sh runs").success(), "the scratch repository cannot be made");
+            dir
+        });
         let scratch = Self::bare();
-        let script = workspace().join("tests/scratch.sh");
-        let made = Command::new("sh").arg(script).arg(scratch.path()).stderr(Stdio::null()).status();
-        assert!(made.expect("sh runs").success(), "the scratch repository cannot be made");
+        let copied = Command::new("cp").arg("-a").arg(template.path().join(".")).arg(scratch.path()).status();
+        assert!(copied.expect("cp runs").success(), "the scratch repository cannot be copied");
         scratch
     }
 
@@ -216,7 +223,8 @@ pub(crate) fn below(pid: u32) -> Vec<u32> {
     for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(child) = entry.file_name().to_str().and_then(|n| n.parse::<u32>().ok()) else { continue };
         let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
-        let parent = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse::<u32>().ok());
+        let parent =
+            stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse::<u32>().ok());
         parents.entry(parent.unwrap_or(0)).or_default().push(child);
     }
     let mut found = Vec::new();

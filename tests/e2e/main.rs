@@ -18,7 +18,7 @@ mod envelopes;
 mod flushes;
 mod full_disk;
 mod harness;
-//mod kill_boundaries;
+mod kill_boundaries;
 mod kill_random;
 mod orphans;
 mod push;

@@ -26,7 +26,11 @@ fn orphan(how: &str, sleep: &str) -> String {
 
 fn plan(scratch: &Scratch, command: &str, deadline_s: u64, check: bool) {
     let quoted = serde_json::to_string(command).expect("a string");
-    let check = if check { r#","check":["sh","-c","grep -q \"^$SURESTEP_KEY\" forge/landed 2>/dev/null || exit 1"]"# } else { "" };
+    let check = if check {
+        r#","check":["sh","-c","grep -q \"^$SURESTEP_KEY\" forge/landed 2>/dev/null || exit 1"]"#
+    } else {
+        ""
+    };
     let plan = format!(
         r#"{{"format":"surestep.plan/1","session":"orphan","verdict":"done","operations":[{{"kind":"shell","repo":"forge","target":"t","deadline_s":{deadline_s},"body":{{"run":["sh","-c",{quoted}],"local":true{check}}}}}]}}"#
     );

@@ -60,7 +60,8 @@ fn fake(scratch: &Scratch, shift: &str, args: &[&str]) -> Ran {
 /// The values of a field in the newest commit's text.
 fn newest(scratch: &Scratch, field: &str) -> Vec<String> {
     let journal = scratch.journal("far");
-    let text = std::fs::read_to_string(journal.join(format!("{:08}.json", commits(&journal)))).expect("a commit");
+    let text =
+        std::fs::read_to_string(journal.join(format!("{:08}.json", commits(&journal)))).expect("a commit");
     let mark = format!("\"{field}\":");
     text.match_indices(&mark)
         .map(|(at, _)| text[at + mark.len()..].split([',', '}']).next().unwrap_or_default().to_owned())
@@ -85,7 +86,11 @@ fn a_wall_clock_that_is_years_off_decides_nothing() {
         }
         let ran = fake(&scratch, shift, &[LAG, "resume", "far", "--wait=30s"]).exits(0);
         assert!(start.elapsed() >= Duration::from_secs(3), "{shift}: {ran:#?}");
-        assert_eq!((scratch.lines("forge/attempts").len(), scratch.lines("forge/landed").len()), (2, 1), "{shift}");
+        assert_eq!(
+            (scratch.lines("forge/attempts").len(), scratch.lines("forge/landed").len()),
+            (2, 1),
+            "{shift}"
+        );
         // The journal shows that the wall clock was moved and that the boot clock was not.
         let year: i32 = newest(&scratch, "at").concat().trim_matches('"')[..4].parse().expect("a year");
         let log = scratch.run(&["log", "far", "--json"]).exits(0).stdout;
@@ -96,7 +101,10 @@ fn a_wall_clock_that_is_years_off_decides_nothing() {
         assert_eq!((year - now).abs(), 10, "{shift}: {log}");
         let first: u64 = honest.first().and_then(|ms| ms.parse().ok()).expect("milliseconds");
         for ms in all_since_boot(&scratch) {
-            assert!(ms >= first.saturating_sub(10_000) && ms < first + 60_000, "{shift}: {ms} against {first}");
+            assert!(
+                ms >= first.saturating_sub(10_000) && ms < first + 60_000,
+                "{shift}: {ms} against {first}"
+            );
         }
     }
 }
@@ -122,7 +130,12 @@ fn an_engine_killed_in_a_remote_attempt_waits_for_deadline_and_lag_then_lands_on
             "check":["sh","-c","test -s forge/landed || exit 1"]}}]}"#;
     std::fs::write(scratch.path().join("plan.json"), plan).expect("the plan is written");
     let start = Instant::now();
-    let mut child = scratch.command(&[LAG, "run", "plan.json"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("starts");
+    let mut child = scratch
+        .command(&[LAG, "run", "plan.json"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("starts");
     wait_for("the attempt", Duration::from_secs(10), || scratch.lines("forge/attempts").len() == 1);
     kill_below(&mut child);
     let ran = scratch.run(&[LAG, "resume", "far"]);

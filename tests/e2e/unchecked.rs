@@ -42,7 +42,9 @@ fn with_the_guard_alive_its_late_evidence_answers_and_nobody_is_asked() {
         let args: &[&str] = if n == 1 { &["run", &plan] } else { &["resume", "slow", "--wait"] };
         let mut child =
             scratch.command(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
-        wait_for("the command to begin", Duration::from_secs(10), || scratch.lines(&format!("forge/begun-{n}")).len() == 1);
+        wait_for("the command to begin", Duration::from_secs(10), || {
+            scratch.lines(&format!("forge/begun-{n}")).len() == 1
+        });
         child.kill().expect("SIGKILL");
         child.wait().expect("reaped");
     }
@@ -61,7 +63,8 @@ fn with_the_guard_alive_its_late_evidence_answers_and_nobody_is_asked() {
 fn with_the_guard_killed_too_a_person_is_asked_and_resolve_ends_it_without_a_terminal() {
     let scratch = Scratch::bare();
     let plan = slow_plan(&scratch, 1, "30");
-    let mut child = scratch.command(&["run", &plan]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("starts");
+    let mut child =
+        scratch.command(&["run", &plan]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("starts");
     wait_for("the command to begin", Duration::from_secs(10), || scratch.lines("forge/begun-1").len() == 1);
     kill_below(&mut child);
     let ran = scratch.run(&["resume", "slow"]).exits(4);
@@ -94,7 +97,12 @@ fn killed_anywhere_with_its_guard_it_never_lands_twice() {
     let mut asked = 0;
     for _ in 0..runs {
         let scratch = Scratch::bare();
-        let mut child = scratch.command(&["run", plan]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("starts");
+        let mut child = scratch
+            .command(&["run", plan])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("starts");
         std::thread::sleep(Duration::from_micros(random(40_000)));
         kill_below(&mut child);
         let mut code = scratch.run(&["run", plan, "--wait=30s"]).code;
@@ -104,11 +112,18 @@ fn killed_anywhere_with_its_guard_it_never_lands_twice() {
             answers += 1;
             assert!(answers < 5, "it asks for ever");
             // The person looks, and says what is so.
-            let open = scratch.show("unchecked").operations.into_iter().find(|o| o.state == "in_doubt").expect("a doubt");
+            let open = scratch
+                .show("unchecked")
+                .operations
+                .into_iter()
+                .find(|o| o.state == "in_doubt")
+                .expect("a doubt");
             let landed = scratch.lines(&format!("forge/{}", open.target)).contains(&open.key);
-            let word = if landed { "--landed" } else { "--not-landed" };
+            // Everything that worked on it was killed, which nobody but this test can know: hence `--now`.
+            let word: &[&str] = if landed { &["--landed"] } else { &["--not-landed", "--now"] };
             let n = open.n.to_string();
-            scratch.run(&["resolve", "unchecked", &n, word, "--because", "seen"]).exits(0);
+            let args = [&["resolve", "unchecked", n.as_str(), "--because", "seen"], word].concat();
+            scratch.run(&args).exits(0);
             code = scratch.run(&["resume", "unchecked", "--wait=30s"]).code;
         }
         assert_eq!(code, Some(0));

@@ -7,12 +7,20 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::duration;
 
-/// Durable agent turns: every effect lands once, or you get one honest question.
+/// Durable agent turns: each effect lands at most once, or you get one honest question.
 #[derive(Debug, Parser)]
-#[command(name = "surestep", version, max_term_width = 100, subcommand_required = true, arg_required_else_help = true)]
-#[command(after_help = "Exit codes: 0 done · 2 usage or plan · 3 failed · 4 a person must answer · 5 rests until a time · \
+#[command(
+    name = "surestep",
+    version,
+    max_term_width = 100,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+#[command(
+    after_help = "Exit codes: 0 done · 2 usage or plan · 3 failed · 4 a person must answer · 5 rests until a time · \
     6 held by another · 8 damaged · 10 no such session · 11 store · 12 wait limit\n\
-    New here? Run `surestep demo`.")]
+    New here? Run `surestep demo`."
+)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
@@ -22,9 +30,17 @@ pub(crate) struct Cli {
 
 /// What every command takes.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
     /// The store's folder
-    #[arg(long, global = true, value_name = "PATH", env = "SURESTEP_STORE", default_value = ".surestep", hide_env_values = true)]
+    #[arg(
+        long,
+        global = true,
+        value_name = "PATH",
+        env = "SURESTEP_STORE",
+        default_value = ".surestep",
+        hide_env_values = true
+    )]
     pub(crate) store: PathBuf,
     /// Print one JSON object on stdout
     #[arg(long, global = true)]
@@ -64,7 +80,9 @@ pub(crate) enum Command {
     /// Answer an open question about one operation
     Resolve(Resolve),
     /// Explain an operation, an error code or a kind of effect
-    #[command(override_usage = "surestep explain SESSION OP\n       surestep explain code CODE\n       surestep explain kind KIND")]
+    #[command(
+        override_usage = "surestep explain SESSION OP\n       surestep explain code CODE\n       surestep explain kind KIND"
+    )]
     Explain {
         /// `SESSION OP`, `code CODE` or `kind KIND` (a session named `code`: `session code OP`)
         #[arg(required = true, num_args = 1..=3, value_name = "WHAT")]
@@ -112,7 +130,9 @@ pub(crate) struct Resume {
 /// Arguments of `resolve`.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("word").required(true).args(["landed", "not_landed", "skip"]))]
-#[command(after_help = "There is no undo. The answer, your name and your reason are written into the journal.")]
+#[command(
+    after_help = "There is no undo. The answer, your name and your reason are written into the journal."
+)]
 pub(crate) struct Resolve {
     /// The session
     pub(crate) session: String,
@@ -122,13 +142,13 @@ pub(crate) struct Resolve {
     #[arg(long)]
     pub(crate) landed: bool,
     /// With --landed: what it left behind, as JSON like `{"ref":"118"}`, or just the text of the ref
-    #[arg(long, value_name = "JSON", requires = "landed")]
+    #[arg(long, value_name = "JSON", requires = "landed", conflicts_with_all = ["not_landed", "skip"])]
     pub(crate) receipt: Option<String>,
     /// It did not land: it may run again, once that can be true
     #[arg(long)]
     pub(crate) not_landed: bool,
     /// With --not-landed: do not wait until it can no longer land; recorded as your override
-    #[arg(long, requires = "not_landed")]
+    #[arg(long, requires = "not_landed", conflicts_with_all = ["landed", "skip"])]
     pub(crate) now: bool,
     /// Leave it as it is, and go on with the next operation
     #[arg(long)]
@@ -143,9 +163,11 @@ pub(crate) struct Resolve {
 
 /// Arguments of `exec`.
 #[derive(Debug, Args)]
-#[command(after_help = "The command runs without a shell. --check is one shell line (`sh -c`), and sees $SURESTEP_KEY like the \
+#[command(
+    after_help = "The command runs without a shell. --check is one shell line (`sh -c`), and sees $SURESTEP_KEY like the \
     command: exit 0 says that it landed, 1 that it did not, anything else that nobody can tell.\n\
-    Without --check, a command whose outcome was lost becomes a question for you.")]
+    Without --check, a command whose outcome was lost becomes a question for you."
+)]
 pub(crate) struct Exec {
     /// The session
     #[arg(long, value_name = "S")]
@@ -197,13 +219,18 @@ mod tests {
 
     #[test]
     fn wait_takes_a_duration_only_after_an_equals_sign() {
-        let wait = |line: &str| match parse(line).unwrap().command {
-            Command::Resume(resume) => (resume.session, resume.wait.wait),
-            other => panic!("{other:?}"),
+        let wait = |line: &str| {
+            let Command::Resume(resume) = parse(line).unwrap().command else {
+                panic!("not `resume`: {line}")
+            };
+            (resume.session, resume.wait.wait)
         };
         assert_eq!(wait("surestep resume a"), (Some("a".into()), None));
         assert_eq!(wait("surestep resume --wait a"), (Some("a".into()), Some(None)));
-        assert_eq!(wait("surestep resume a --wait=5s"), (Some("a".into()), Some(Some(Duration::from_secs(5)))));
+        assert_eq!(
+            wait("surestep resume a --wait=5s"),
+            (Some("a".into()), Some(Some(Duration::from_secs(5))))
+        );
         assert!(parse("surestep resume a --wait=soon").is_err());
         assert!(parse("surestep resume").is_err());
         assert!(parse("surestep resume a --all").is_err());
@@ -213,17 +240,22 @@ mod tests {
     fn resolve_takes_exactly_one_word_and_a_reason() {
         assert!(parse("surestep resolve s 2 --landed --because x").is_ok());
         assert!(parse("surestep resolve s 2 --not-landed --now --because x --dry-run").is_ok());
-        for bad in ["--landed", "--because x", "--landed --skip --because x", "--landed --now --because x", "--skip --receipt {} --because x"] {
+        for bad in [
+            "--landed",
+            "--because x",
+            "--landed --skip --because x",
+            "--landed --now --because x",
+            "--skip --receipt {} --because x",
+        ] {
             assert!(parse(&format!("surestep resolve s 2 {bad}")).is_err(), "{bad}");
         }
     }
 
     #[test]
     fn exec_keeps_the_command_as_it_is() {
-        match parse("surestep exec --session s --target t -- git push --force -- x").unwrap().command {
-            Command::Exec(exec) => assert_eq!(exec.command, ["git", "push", "--force", "--", "x"]),
-            other => panic!("{other:?}"),
-        }
+        let line = "surestep exec --session s --target t -- git push --force -- x";
+        let Command::Exec(exec) = parse(line).unwrap().command else { panic!("not `exec`") };
+        assert_eq!(exec.command, ["git", "push", "--force", "--", "x"]);
         assert!(parse("surestep exec --session s --target t").is_err());
         assert!(parse("surestep exec --session s --target t --turn 0 -- x").is_err());
     }
@@ -231,6 +263,6 @@ mod tests {
     #[test]
     fn global_flags_stand_anywhere() {
         let cli = parse("surestep show x --json --store /tmp/s -q").unwrap();
-        assert!(cli.global.json && cli.global.quiet && cli.global.store == PathBuf::from("/tmp/s"));
+        assert!(cli.global.json && cli.global.quiet && cli.global.store.as_os_str() == "/tmp/s");
     }
 }

@@ -20,7 +20,10 @@ pages! {
 pub(crate) fn page(code: &str) -> Option<(&'static str, &'static str)> {
     let digits = code.trim().to_ascii_uppercase();
     let digits = digits.strip_prefix("SE").unwrap_or(&digits);
-    PAGES.iter().copied().find(|(known, _)| known.strip_prefix("SE").is_some_and(|k| k == format!("{digits:0>4}")))
+    PAGES
+        .iter()
+        .copied()
+        .find(|(known, _)| known.strip_prefix("SE").is_some_and(|k| k == format!("{digits:0>4}")))
 }
 
 /// A page's title: its first line, without the code.

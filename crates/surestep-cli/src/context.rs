@@ -38,7 +38,11 @@ impl Context {
         let typed: Vec<String> = std::env::args().skip(1).collect();
         Self {
             out,
-            store: global.store.clone(),
+            store: if global.store.as_os_str().is_empty() {
+                ".surestep".into()
+            } else {
+                global.store.clone()
+            },
             allow_volatile: global.allow_volatile,
             lag_ms: global.lag_ms,
             stop,
@@ -49,7 +53,8 @@ impl Context {
     /// A surestep command on this store, ready to be pasted.
     pub(crate) fn command(&self, words: &[&str]) -> String {
         let store = self.store.to_string_lossy();
-        let known = store == ".surestep" || std::env::var_os("SURESTEP_STORE").is_some_and(|s| s == *self.store);
+        let known =
+            store == ".surestep" || std::env::var_os("SURESTEP_STORE").is_some_and(|s| s == *self.store);
         let mut all = vec!["surestep"];
         if !known {
             all.extend(["--store", &store]);
@@ -86,17 +91,15 @@ impl Context {
     }
 
     fn store_fail(&self, error: &StoreError) -> Fail {
-        match error {
-            StoreError::Absent { .. } => {
-                let shown = text::tick(&self.store.to_string_lossy());
-                Fail::new("SE0109", exit::NO_SUCH, format!("there is no store at {shown}"))
-                    .why("a store is made by the first `surestep run`; `--store` or `SURESTEP_STORE` names another one")
-                    .state("nothing was read or made")
-                    .next_if("surestep --store PATH list", "if the store is elsewhere")
-                    .next_if("surestep demo", "to see one at work")
-            }
-            _ => fails::of_store(self, error, None),
+        if !matches!(error, StoreError::Absent { .. }) {
+            return fails::of_store(self, error, None);
         }
+        let shown = text::tick(&self.store.to_string_lossy());
+        Fail::new("SE0109", exit::NO_SUCH, format!("there is no store at {shown}"))
+            .why("a store is made by the first `surestep run`; `--store` or `SURESTEP_STORE` names another one")
+            .state("nothing was read or made")
+            .next_if("surestep --store PATH list", "if the store is elsewhere")
+            .next_if("surestep demo", "to see one at work")
     }
 
     /// A session id from the command line.
@@ -117,9 +120,9 @@ pub(crate) fn wall(engine: &Engine) -> Wall {
 /// `user@host`: who a person is, for the journal.
 pub(crate) fn actor() -> String {
     let env = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
-    let user = env("USER").or_else(|| env("LOGNAME")).unwrap_or_else(|| {
-        format!("uid-{}", rustix::process::getuid().as_raw())
-    });
+    let user = env("USER")
+        .or_else(|| env("LOGNAME"))
+        .unwrap_or_else(|| format!("uid-{}", rustix::process::getuid().as_raw()));
     format!("{user}@{}", host())
 }
 

@@ -58,16 +58,24 @@ mod tests {
 
     #[test]
     fn what_people_type_is_read() {
-        for (text, ms) in
-            [("90s", 90_000), ("5m", 300_000), ("1h30m", 5_400_000), ("250ms", 250), ("7", 7_000), ("0", 0), ("2d", 172_800_000)]
-        {
+        for (text, ms) in [
+            ("90s", 90_000),
+            ("5m", 300_000),
+            ("1h30m", 5_400_000),
+            ("250ms", 250),
+            ("7", 7_000),
+            ("0", 0),
+            ("2d", 172_800_000),
+        ] {
             assert_eq!(parse(text), Ok(Duration::from_millis(ms)), "{text}");
         }
     }
 
     #[test]
     fn what_is_no_duration_is_refused_with_a_hint() {
-        for text in ["", "s", "5 parsecs", "-3s", "1.5h", "99999999999999999999s", "400d", "18446744073709551615h"] {
+        for text in
+            ["", "s", "5 parsecs", "-3s", "1.5h", "99999999999999999999s", "400d", "18446744073709551615h"]
+        {
             assert!(parse(text).is_err(), "{text}");
         }
         assert!(parse("5x").is_err_and(|why| why.contains("`x`") && why.contains("`5m`")));
@@ -75,9 +83,15 @@ mod tests {
 
     #[test]
     fn short_forms_name_their_unit() {
-        for (ms, text) in
-            [(5, "5 ms"), (1_200, "1.2 s"), (3_000, "3 s"), (119_000, "119 s"), (600_000, "10 min"), (7_200_000, "2 h"), (200_000_000, "2 days")]
-        {
+        for (ms, text) in [
+            (5, "5 ms"),
+            (1_200, "1.2 s"),
+            (3_000, "3 s"),
+            (119_000, "119 s"),
+            (600_000, "10 min"),
+            (7_200_000, "2 h"),
+            (200_000_000, "2 days"),
+        ] {
             assert_eq!(short(ms), text);
         }
     }

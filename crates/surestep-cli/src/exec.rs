@@ -28,7 +28,21 @@ pub(crate) async fn exec(cx: &Context, args: &args::Exec) -> Result<u8, Fail> {
     plan.session = Some(session.clone());
     plan.turn = args.turn.map(TurnNumber::new);
     plan.task = Some(crate::text::command(args.command.iter().map(String::as_str)));
-    run::run_plan(cx, "surestep.exec/1", session, plan, args.wait).await
+    run::run_plan(cx, "surestep.exec/1", session, plan, args.wait).await.map_err(|fail| match fail.code {
+        "SE0207" => bound_already(cx, args, fail),
+        _ => fail,
+    })
+}
+
+/// The session has another command: the next one is its next turn.
+fn bound_already(cx: &Context, args: &args::Exec, mut fail: Fail) -> Fail {
+    let turn = args.turn.unwrap_or(1);
+    fail.next.truncate(1);
+    let next = turn.saturating_add(1).to_string();
+    let mut words = vec!["exec", "--session", &args.session, "--target", &args.target, "--turn", &next, "--"];
+    words.extend(args.command.iter().map(String::as_str));
+    fail.what = format!("turn {turn} of {} is another command", crate::text::tick(&args.session));
+    fail.next_if(cx.command(&words), "to run this one as the next turn, once that one is finished")
 }
 
 /// The shell kind's body: the command as it is, the check as one line for `sh`.

@@ -81,7 +81,8 @@ fn explain_code(cx: &Context, code: &str) -> Result<u8, Fail> {
     let Some((code, page)) = codes::page(code) else {
         let known: Vec<&str> = codes::PAGES.iter().map(|(code, _)| *code).collect();
         let near = nearest(&code.to_ascii_uppercase(), &known);
-        let fail = Fail::usage("SE0107", format!("there is no error code {}", tick(code))).state("nothing was read");
+        let fail =
+            Fail::usage("SE0107", format!("there is no error code {}", tick(code))).state("nothing was read");
         return Err(match near {
             Some(near) => fail.next(format!("surestep explain code {near}")),
             None => fail.why("codes look like `SE0412`").next("surestep explain code SE0412"),
@@ -144,7 +145,8 @@ fn screen(
     engine: &surestep::Engine,
 ) {
     let out = &cx.out;
-    let head = |label: &str, value: &str| out.put(&format!("{}{value}", out.ink(Ink::Dim, &text::pad(label, 10))));
+    let head =
+        |label: &str, value: &str| out.put(&format!("{}{value}", out.ink(Ink::Dim, &text::pad(label, 10))));
     let bound = &operation.bound;
     let id = envelope.session().id.as_str();
     let title = format!("operation {} of {}: {}", operation.number, tick(id), view::named(operation));
@@ -153,18 +155,27 @@ fn screen(
     head("tries", &tries(operation));
     head("doubt", &format!("{}{}", view::recovery(bound.recovery), terms(bound)));
     head("key", &key.key);
-    let fields = [("session", &key.session), ("kind", &key.kind), ("repo", &key.repo), ("target", &key.target)];
+    let fields =
+        [("session", &key.session), ("kind", &key.kind), ("repo", &key.repo), ("target", &key.target)];
     head("", "the first 32 digits of the SHA-256 of these, each with its length before it:");
     for (label, value) in fields {
         head("", &format!("  {}{}", text::pad(label, 12), tick(value)));
     }
     let body: String = line(&key.body).chars().take(BODY_CHARS_MAX).collect();
-    let which = key.identity.as_ref().map_or(String::new(), |fields| format!(" (of it only {})", fields.join(", ")));
+    let which =
+        key.identity.as_ref().map_or(String::new(), |fields| format!(" (of it only {})", fields.join(", ")));
     head("", &format!("  {}{body}{which}", text::pad("body", 12)));
     if key.occurrence > 1 {
-        head("", &format!("  {}{} (an equal operation came before)", text::pad("occurrence", 12), key.occurrence));
+        head(
+            "",
+            &format!("  {}{} (an equal operation came before)", text::pad("occurrence", 12), key.occurrence),
+        );
     }
-    let verdict = if key.recomputed { "made anew just now: equal" } else { "made anew just now: DIFFERENT, see `explain code SE0601`" };
+    let verdict = if key.recomputed {
+        "made anew just now: equal"
+    } else {
+        "made anew just now: DIFFERENT, see `explain code SE0601`"
+    };
     head("", verdict);
     head("body", &key.body_digest);
     head("history", "");
@@ -186,6 +197,9 @@ fn why(operation: &Operation) -> String {
         State::Planned => "the operations before it are not settled yet; it was not started".into(),
         State::AwaitingApproval => "the plan wants a person's yes first; it was not started".into(),
         State::Intended => "its intent is durable, its outcome is not: an attempt may be under way".into(),
+        State::InDoubt if !operation.doubts.is_empty() => {
+            "what is known of its attempt does not say whether it landed: it may have, so it is not run again".into()
+        }
         State::InDoubt => "an attempt was begun and its outcome was not recorded: it may have landed, so it is not run again".into(),
         State::Retrying => format!("the last attempt surely did not land ({fate}); another one follows"),
         State::Succeeded => format!("it landed: {fate}"),
@@ -207,7 +221,11 @@ fn tries(operation: &Operation) -> String {
 
 fn terms(bound: &BoundOperation) -> String {
     let local = if bound.local { ", local" } else { "" };
-    format!("; deadline {}, a landing may stay invisible for {}{local}", short(bound.deadline_ms), short(bound.lag_ms))
+    format!(
+        "; deadline {}, a landing may stay invisible for {}{local}",
+        short(bound.deadline_ms),
+        short(bound.lag_ms)
+    )
 }
 
 impl TermsView {
@@ -286,7 +304,12 @@ fn about(commit: &Commit, op: OpNumber) -> impl Iterator<Item = &Entry> {
         Entry::Denied(e) => e.op == op,
         Entry::Skipped(e) => e.op == op,
         Entry::Cancelled(_) | Entry::Restored(_) => true,
-        Entry::Opened(_) | Entry::Said(_) | Entry::Bound(_) | Entry::Claimed(_) | Entry::Released(_)
-        | Entry::Finished(_) | Entry::HandedOff(_) => false,
+        Entry::Opened(_)
+        | Entry::Said(_)
+        | Entry::Bound(_)
+        | Entry::Claimed(_)
+        | Entry::Released(_)
+        | Entry::Finished(_)
+        | Entry::HandedOff(_) => false,
     })
 }

@@ -5,7 +5,7 @@
 use std::fmt;
 
 use serde::Serialize;
-use surestep::exit;
+use surestep::{Wall, exit};
 
 use crate::out::{Ink, Out};
 
@@ -22,6 +22,8 @@ pub(crate) struct Fail {
     pub(crate) state: Vec<String>,
     /// Commands to type, each with a word on when.
     pub(crate) next: Vec<Next>,
+    /// The time from which on the same would succeed, where that is known.
+    pub(crate) until: Option<Wall>,
 }
 
 /// How it is headed.
@@ -52,11 +54,21 @@ struct FailObject<'a> {
     why: &'a [String],
     state: &'a [String],
     next: &'a [Next],
+    until: Option<Wall>,
 }
 
 impl Fail {
     pub(crate) fn new(code: &'static str, exit: u8, what: impl Into<String>) -> Self {
-        Self { kind: FailKind::Error, code, exit, what: what.into(), why: vec![], state: vec![], next: vec![] }
+        Self {
+            kind: FailKind::Error,
+            code,
+            exit,
+            what: what.into(),
+            why: vec![],
+            state: vec![],
+            next: vec![],
+            until: None,
+        }
     }
 
     /// A wrong command line, plan or setting.
@@ -101,7 +113,8 @@ impl Fail {
             FailKind::Rest => out.ink_err(Ink::Doubt, &format!("rests[{}]", self.code)),
         };
         let mut lines = vec![format!("{head}: {}", self.what)];
-        let width = self.next.iter().map(|n| n.command.chars().count()).filter(|n| *n <= 72).max().unwrap_or(0);
+        let width =
+            self.next.iter().map(|n| n.command.chars().count()).filter(|n| *n <= 72).max().unwrap_or(0);
         let next: Vec<String> = self
             .next
             .iter()
@@ -136,6 +149,7 @@ impl Fail {
             why: &self.why,
             state: &self.state,
             next: &self.next,
+            until: self.until,
         });
     }
 }

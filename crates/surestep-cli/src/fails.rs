@@ -1,22 +1,26 @@
 //! From the library's errors to what a person reads: each with what was not done and the exact next command.
 
 use surestep::core::Refused;
-use surestep::{Observed, Outcome, PlanError, SessionId, StepError, StoreError};
+use surestep::core::plan::nearest;
+use surestep::{Observed, Outcome, PlanError, SessionId, StepError, StoreError, Wall};
 
 use crate::context::Context;
 use crate::duration::short;
 use crate::fail::Fail;
 use crate::text::{self, tick};
+use crate::when;
 
 /// A step's error.
 pub(crate) fn of_step(cx: &Context, error: &StepError, session: &SessionId) -> Fail {
     let id = session.as_str();
     let fail = Fail::new(error.code(), error.exit_code(), text::line(&error.to_string()));
     match error {
-        StepError::Busy { holder, .. } => Fail { what: format!("session {} is held by another process", tick(id)), ..fail }
-            .why(text::line(&holder.what))
-            .state("nothing was started or changed")
-            .next_if(cx.command(&["resume", id, "--wait"]), "waits until it is free, then goes on"),
+        StepError::Busy { holder, .. } => {
+            Fail { what: format!("session {} is held by another process", tick(id)), ..fail }
+                .why(text::line(&holder.what))
+                .state("nothing was started or changed")
+                .next_if(cx.command(&["resume", id, "--wait"]), "waits until it is free, then goes on")
+        }
         StepError::Fenced { ours, theirs, observed, .. } => {
             Fail { what: format!("session {} was taken over by another process", tick(id)), ..fail }
                 .why(format!("this process owned epoch {ours}, the session is at epoch {theirs}"))
@@ -57,7 +61,9 @@ pub(crate) fn of_step(cx: &Context, error: &StepError, session: &SessionId) -> F
         }
         StepError::StoreBehind { ours, theirs, .. } => {
             Fail { what: format!("the store is behind the envelope of {}", tick(id)), ..fail }
-                .why(format!("the envelope is at revision {theirs}, the store at {ours}: was an older copy restored?"))
+                .why(format!(
+                    "the envelope is at revision {theirs}, the store at {ours}: was an older copy restored?"
+                ))
                 .state("nothing was started or changed")
                 .next(cx.command(&["show", id]))
         }
@@ -78,7 +84,18 @@ pub(crate) fn of_store(cx: &Context, error: &StoreError, session: Option<&Sessio
         why.push(text::line(&inner.to_string()));
         source = inner.source();
     }
-    let fail = Fail::new(error.code(), error.exit_code(), text::line(&error.to_string())).whys(why);
+    let mut fail = Fail::new(error.code(), error.exit_code(), text::line(&error.to_string())).whys(why);
+    if session.is_none()
+        && matches!(
+            error,
+            StoreError::Full { .. }
+                | StoreError::Io { .. }
+                | StoreError::Poisoned { .. }
+                | StoreError::Other(_)
+        )
+    {
+        fail = fail.state("nothing was started or changed");
+    }
     let again = match session {
         Some(session) => cx.command(&["resume", session.as_str()]),
         None => cx.again.clone(),
@@ -88,15 +105,16 @@ pub(crate) fn of_store(cx: &Context, error: &StoreError, session: Option<&Sessio
         StoreError::Busy { .. } | StoreError::HoldLost { .. } => {
             fail.state("nothing more was started").next(again)
         }
-        StoreError::Corrupt { .. } => damaged_next(fail.state("nothing was started, and no byte was changed")),
-        StoreError::TooNew { .. } => newer_next(fail.state("nothing was started, and no byte was changed")),
-        StoreError::Full { .. } => {
-            fail.next_if(again, "after making room: free some space, raise the quota or the limit of open files")
+        StoreError::Corrupt { .. } => {
+            damaged_next(fail.state("nothing was started, and no byte was changed"))
         }
+        StoreError::TooNew { .. } => newer_next(fail.state("nothing was started, and no byte was changed")),
+        StoreError::Full { .. } => fail
+            .next_if(again, "after making room: free some space, raise the quota or the limit of open files"),
         StoreError::Volatile { .. } => fail
             .why("a crash of the machine could lose what was acknowledged, and then run an effect twice")
             .state("nothing was started or written")
-            .next_if(format!("{again} --allow-volatile"), "if you can lose this store")
+            .next_if(again.replacen("surestep", "surestep --allow-volatile", 1), "if you can lose this store")
             .next_if("surestep --store PATH …", "to put it on a disk"),
         StoreError::Io { .. } | StoreError::Poisoned { .. } | StoreError::Other(_) => {
             fail.next_if(again, "once the cause is gone")
@@ -121,26 +139,48 @@ pub(crate) fn of_plan(cx: &Context, error: &PlanError, session: Option<&SessionI
                 .next_if(cx.command(&["resume", id]), "to go on with the bound plan")
                 .next_if(
                     cx.command(&["run", "PLAN", "--session", "ANOTHER"]),
-                    format!("to run the other plan; or give it `\"turn\": {}` once this turn is finished", turn.next()),
+                    format!(
+                        "to run the other plan; or give it `\"turn\": {}` once this turn is finished",
+                        turn.next()
+                    ),
                 )
         }
         PlanError::TurnOrder { finished, current, .. } => {
             let fail = fail.state(nothing);
             if *finished {
-                fail.next_if(cx.again.clone(), format!("after setting `\"turn\": {}` in the plan", current.next()))
+                fail.next_if(
+                    cx.again.clone(),
+                    format!("after setting `\"turn\": {}` in the plan", current.next()),
+                )
             } else {
                 fail.next_if(cx.command(&["resume", id, "--wait"]), "to finish the open turn first")
             }
         }
-        PlanError::UnknownKind { known, .. } => {
-            let first = known.split(", ").next().unwrap_or("shell");
-            fail.state(nothing).next_if(format!("surestep explain kind {first}"), "what a kind takes")
+        PlanError::UnknownKind { kind, path, known } => {
+            let names: Vec<&str> = known.split(", ").collect();
+            let near = nearest(kind.as_str(), &names);
+            let fail =
+                Fail { what: format!("there is no kind {} here ({path})", tick(kind.as_str())), ..fail };
+            let fail = match &near {
+                Some(near) => fail.why(format!("did you mean {}? known are: {known}", tick(near))),
+                None => fail.why(format!("known are: {known}")),
+            };
+            let kind = near.unwrap_or_else(|| names.first().map_or("shell", |n| n).to_owned());
+            fail.state(nothing)
+                .next_if(format!("surestep explain kind {}", text::word(&kind)), "what it takes")
+                .next_if(cx.again.clone(), "after correcting the plan")
         }
         PlanError::OtherSession { session, .. } => {
             fail.state(nothing).next_if(cx.command(&["show", session.as_str()]), "the session that was named")
         }
         PlanError::TooNew { .. } => newer_next(fail.state(nothing)),
-        _ => fail.state(nothing).next_if(cx.again.clone(), "after correcting the plan"),
+        PlanError::Json(_)
+        | PlanError::Shape { .. }
+        | PlanError::UnknownField { .. }
+        | PlanError::Limit { .. }
+        | PlanError::Refused { .. }
+        | PlanError::Mismatch { .. }
+        | _ => fail.state(nothing).next_if(cx.again.clone(), "after correcting the plan"),
     }
 }
 
@@ -150,11 +190,17 @@ fn of_refused(cx: &Context, error: &Refused, session: &SessionId) -> Fail {
     let fail = Fail::new(step.code(), step.exit_code(), text::line(&error.to_string()));
     match error {
         Refused::TooEarly { op, wait_ms } => {
-            Fail { what: format!("it is too early to say that operation {op} did not land"), ..fail }
-                .why(format!("an attempt may still land, or become visible, for {}", short(*wait_ms)))
+            let now = Wall::new(jiff::Timestamp::now());
+            let until = now.plus_ms(*wait_ms);
+            let what = format!("it is too early to say that operation {op} did not land");
+            Fail { what, until: Some(until), ..fail }
+                .why(format!("an attempt may still land, or become visible, until {}", when::at(until, now)))
                 .state("nothing was recorded; the operation stays in doubt and was not run again")
                 .next_if(cx.again.clone(), format!("in {}", short(wait_ms.saturating_add(999))))
-                .next_if(format!("{} --now", cx.again), "to take that risk on yourself; it is recorded as an override")
+                .next_if(
+                    format!("{} --now", cx.again),
+                    "to take that risk on yourself; it is recorded as an override",
+                )
         }
         Refused::NoSuchOperation => fail.state("nothing was recorded").next(cx.command(&["show", id])),
         Refused::NotAsked { .. } | Refused::NothingOpen => {
@@ -170,7 +216,9 @@ fn of_refused(cx: &Context, error: &Refused, session: &SessionId) -> Fail {
 
 fn kept(observed: Option<&Observed>) -> String {
     match observed {
-        Some(seen) => format!("{}; kept as late evidence, which the new owner looks at first", seen_text(seen)),
+        Some(seen) => {
+            format!("{}; kept as late evidence, which the new owner looks at first", seen_text(seen))
+        }
         None => "nothing was in flight".into(),
     }
 }

@@ -73,7 +73,13 @@ pub(crate) async fn list(cx: &Context) -> Result<u8, Fail> {
                 let fail = fails::of_step(cx, &e, &id);
                 codes.push(fail.exit);
                 let error = format!("{}: {}", fail.code, fail.what);
-                rows.push(vec![line(id.as_str()), "unreadable".into(), "-".into(), "-".into(), error.clone()]);
+                rows.push(vec![
+                    line(id.as_str()),
+                    "unreadable".into(),
+                    "-".into(),
+                    "-".into(),
+                    error.clone(),
+                ]);
                 sessions.push(Listed {
                     session: id.to_string(),
                     status: "unreadable",

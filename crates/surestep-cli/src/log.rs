@@ -42,7 +42,12 @@ pub(crate) async fn log(cx: &Context, session: &str) -> Result<u8, Fail> {
 
 fn print(cx: &Context, envelope: &Envelope, commit: &Commit, now: Wall) {
     let sum: String = commit.sum().hex().chars().take(12).collect();
-    let head = format!("commit {}  {}  epoch {}  {sum}", commit.revision(), when::at(commit.at(), now), commit.epoch());
+    let head = format!(
+        "commit {}  {}  epoch {}  {sum}",
+        commit.revision(),
+        when::at(commit.at(), now),
+        commit.epoch()
+    );
     cx.out.put(&cx.out.ink(Ink::Dim, &head));
     for entry in commit.entries() {
         for line in lines(envelope, entry) {
@@ -68,9 +73,19 @@ pub(crate) fn lines(envelope: &Envelope, entry: &Entry) -> Vec<String> {
         Entry::Bound(e) => {
             let mut lines = vec![tagged(
                 entry,
-                &format!("turn {}: {}, verdict {}", e.turn, text::count(e.operations.len(), "operation"), tick(&e.verdict)),
+                &format!(
+                    "turn {}: {}, verdict {}",
+                    e.turn,
+                    text::count(e.operations.len(), "operation"),
+                    tick(&e.verdict)
+                ),
             )];
-            let first = envelope.session().turns.iter().find(|t| t.number == e.turn).map_or(1, |t| t.operations.0.value());
+            let first = envelope
+                .session()
+                .turns
+                .iter()
+                .find(|t| t.number == e.turn)
+                .map_or(1, |t| t.operations.0.value());
             for (n, operation) in (first..).zip(&e.operations) {
                 let place = view::place(&operation.repo, &operation.target);
                 lines.push(format!("{:13}{n} {} on {place}  {}", "", operation.kind, operation.key));
@@ -79,13 +94,15 @@ pub(crate) fn lines(envelope: &Envelope, entry: &Entry) -> Vec<String> {
         }
         Entry::Claimed(e) => format!("epoch {} by {}", e.epoch, line(&e.owner)),
         Entry::Released(_) => String::new(),
-        Entry::Intended(e) => format!("{}, attempt {}, deadline {}", place(e.op), e.attempt, when::local(e.deadline)),
+        Entry::Intended(e) => {
+            format!("{}, attempt {}, deadline {}", place(e.op), e.attempt, when::local(e.deadline))
+        }
         Entry::Succeeded(e) => {
             let who = match (&e.by, &e.because) {
                 (Some(who), because) => format!(", {}", by(who, because.as_deref().unwrap_or_default())),
                 (None, _) => String::new(),
             };
-            format!("{} via {}: {}{who}", place(e.op), via_word(e.via), tick(&e.receipt.reference))
+            format!("{} via {}: {}{who}", place(e.op), via_word(e.via), text::brief(&e.receipt.reference))
         }
         Entry::Failed(e) => {
             let counted = match e.counts {

@@ -3,6 +3,8 @@
 //! stdout is data, stderr is talk. One file per group of commands; what a person reads after anything but success is a
 //! [`fail::Fail`], made in `fails` (errors) and `rests` (where a turn stands). Where the decisions live: design §10.
 
+#![expect(clippy::result_large_err, reason = "a `Fail` is made once, and ends the command")]
+
 mod args;
 mod codes;
 mod context;
@@ -30,6 +32,7 @@ mod when;
 
 use std::panic::AssertUnwindSafe;
 use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
 
 use clap::Parser as _;
 use surestep::exit;
@@ -40,17 +43,26 @@ use crate::fail::Fail;
 use crate::out::Out;
 use crate::stop::Stop;
 
+/// Where the last panic happened.
+static PANIC_PLACE: Mutex<String> = Mutex::new(String::new());
+
 fn main() -> ExitCode {
     // The guard is this program, started anew: it must not parse arguments, and answers to nobody else.
     if std::env::args_os().nth(1).is_some_and(|arg| arg == kinds::GUARD_ARG) {
         return surestep_effects::guard::guard_main();
     }
-    std::panic::set_hook(Box::new(|_| {}));
+    std::panic::set_hook(Box::new(|panic| {
+        // Only remembered: an effect's panic is the engine's to report, ours is reported below.
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        *PANIC_PLACE.lock().unwrap_or_else(PoisonError::into_inner) = place;
+    }));
     let code = std::panic::catch_unwind(AssertUnwindSafe(start)).unwrap_or_else(|panic| {
         let words = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
         let words = words.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-        let fail = Fail::new("SE0001", exit::UNEXPECTED, format!("BUG: surestep panicked: {}", text::line(&words)));
-        fails::bug(fail).say(&Out::new(false, false));
+        let place = PANIC_PLACE.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let what = format!("BUG: surestep panicked: {}", text::line(&words));
+        fails::bug(Fail::new("SE0001", exit::UNEXPECTED, what).why(format!("at {place}")))
+            .say(&Out::new(false, false));
         exit::UNEXPECTED
     });
     ExitCode::from(code)
@@ -105,6 +117,6 @@ async fn command(cx: &Context, command: &Command) -> Result<u8, Fail> {
         Command::Resolve(args) => resolve::resolve(cx, args).await,
         Command::Explain { what } => explain::explain(cx, what).await,
         Command::Exec(args) => exec::exec(cx, args).await,
-        Command::Demo(args) => demo::demo(cx, args),
+        Command::Demo(args) => demo::demo(cx, args).await,
     }
 }

@@ -59,10 +59,14 @@ impl Progress {
     fn executed(&self, attempt: &Attempt, outcome: &Result<Outcome, Fault>, ms: u64) {
         let (mark, what, ink) = match outcome {
             Ok(Outcome::Landed(_)) => ("✓", format!("landed ({})", short(ms)), Ink::Good),
-            Ok(Outcome::NotLanded(fault, _)) => ("✗", format!("did not land: {}", fault_line(fault)), Ink::Error),
-            Ok(Outcome::NotSent(fault)) => ("✗", format!("not sent: {}", fault_line(fault)), Ink::Doubt),
+            Ok(Outcome::NotLanded(fault, _)) => {
+                ("✗", format!("did not land: {}", view::fault_line(fault)), Ink::Error)
+            }
+            Ok(Outcome::NotSent(fault)) => {
+                ("✗", format!("not sent: {}", view::fault_line(fault)), Ink::Doubt)
+            }
             Ok(Outcome::Unknown(fault) | Outcome::Over(fault)) | Err(fault) => {
-                ("?", format!("outcome unknown: {}", fault_line(fault)), Ink::Doubt)
+                ("?", format!("outcome unknown: {}", view::fault_line(fault)), Ink::Doubt)
             }
         };
         self.line(attempt, mark, &what, Some(ink));
@@ -72,15 +76,15 @@ impl Progress {
         let (what, ink) = match finding {
             Ok(Finding::Landed(_)) => ("looked: it landed".to_owned(), Ink::Good),
             Ok(Finding::NotLanded) => ("looked: not there".to_owned(), Ink::Doubt),
-            Ok(Finding::Conflict(fault)) => (format!("looked: a conflict: {}", fault_line(fault)), Ink::Error),
-            Ok(Finding::Unknown(fault)) | Err(fault) => (format!("looked: cannot tell: {}", fault_line(fault)), Ink::Doubt),
+            Ok(Finding::Conflict(fault)) => {
+                (format!("looked: a conflict: {}", view::fault_line(fault)), Ink::Error)
+            }
+            Ok(Finding::Unknown(fault)) | Err(fault) => {
+                (format!("looked: cannot tell: {}", view::fault_line(fault)), Ink::Doubt)
+            }
         };
         self.line(attempt, "?", &what, Some(ink));
     }
-}
-
-fn fault_line(fault: &Fault) -> String {
-    text::line(&format!("{}: {}", fault.code, fault.message))
 }
 
 /// Wraps one kind.

@@ -4,11 +4,11 @@
 
 use serde::Serialize;
 use surestep::core::{About, Operation, Session};
-use surestep::{Engine, Evidence, Outcome, Question, Rest, Revision, Wall, exit};
+use surestep::{Engine, Evidence, Fault, Outcome, Question, Rest, Revision, Wall, Word, exit};
 
 use crate::context::{Context, Store, wall};
 use crate::duration::short;
-use crate::fail::{Fail, Next};
+use crate::fail::Fail;
 use crate::out::Ink;
 use crate::run::{all_sessions, first_of};
 use crate::text::{self, line};
@@ -111,7 +111,13 @@ pub(crate) async fn questions(cx: &Context) -> Result<u8, Fail> {
 async fn late(engine: &Engine, session: &Session, question: &Question) -> Vec<Evidence> {
     let journal = engine.store().read(&session.id, Revision::FIRST).await;
     let late = journal.map(|journal| journal.late).unwrap_or_default();
-    late.into_iter().filter(|e| e.op == question.op && e.key == question.key).collect()
+    // What only says that the attempt is over was taken up with the first doubt.
+    let said = !question.evidence.is_empty();
+    let news = |e: &Evidence| match e.observed {
+        Outcome::Landed(_) | Outcome::NotLanded(..) | Outcome::NotSent(_) => true,
+        Outcome::Unknown(_) | Outcome::Over(_) => !said,
+    };
+    late.into_iter().filter(|e| e.op == question.op && e.key == question.key && news(e)).collect()
 }
 
 fn ask(cx: &Context, session: &Session, question: &Question, late: Vec<Evidence>, now: Wall) -> Asked {
@@ -152,7 +158,7 @@ impl LateView {
         let text = match &evidence.observed {
             Outcome::Landed(receipt) => format!("landed: {}", receipt.reference),
             Outcome::NotLanded(fault, _) | Outcome::NotSent(fault) => format!("did not land: {fault}"),
-            Outcome::Over(fault) | Outcome::Unknown(fault) => fault.to_string(),
+            Outcome::Over(fault) | Outcome::Unknown(fault) => view::said(fault),
         };
         Some(Self { attempt: evidence.attempt.value(), text })
     }
@@ -182,7 +188,9 @@ fn answers(cx: &Context, session: &Session, question: &Question) -> Vec<Answer> 
     let skip = Answer {
         word: "skip",
         command: command("--skip"),
-        means: "nothing more is done about it, the turn goes on with the next operation, and the report says so".into(),
+        means:
+            "nothing more is done about it, the turn goes on with the next operation, and the report says so"
+                .into(),
         if_wrong: "if it is not there, nobody will ever do it; what comes after must not need it".into(),
     };
     match question.about {
@@ -204,41 +212,56 @@ fn print(cx: &Context, question: &Asked, now: Wall) {
         let of = if question.attempts > 1 { format!(" of {}", question.attempts) } else { String::new() };
         head("when", &format!("attempt {}{of} began {}", question.attempt, when::at(since, now)));
     }
-    let mut known = question.evidence.iter().map(|e| format!("{}  {}", when::local(e.at), line(&format!("{}: {}", e.code, e.message)))).collect::<Vec<_>>();
-    known.extend(question.late.iter().map(|late| format!("late, of attempt {}: {}", late.attempt, first_line(&late.text))));
-    if known.is_empty() {
-        known.push("nothing: its owner ended before the outcome was recorded, and nothing can be asked".into());
-    }
-    for (n, known) in known.iter().enumerate() {
+    for (n, known) in known(question).iter().enumerate() {
         head(if n == 0 { "known" } else { "" }, known);
-    }
-    for late in &question.late {
-        for output in text::tail(rest_lines(&late.text), TAIL_LINES) {
-            head("", &format!("│ {output}"));
-        }
     }
     for (n, state) in question.state.iter().enumerate() {
         head(if n == 0 { "state" } else { "" }, state);
+    }
+    if question.about != "approval" {
+        head(
+            "look",
+            &format!("at {}, then say what is there:", view::place(&question.repo, &question.target)),
+        );
     }
     for (n, answer) in question.answers.iter().enumerate() {
         head(if n == 0 { "answer" } else { "" }, &out.ink(Ink::Strong, &answer.command));
         head("", &format!("   {}", answer.means));
         head("", &format!("   if that is wrong: {}", answer.if_wrong));
     }
-    if question.about != "approval" {
-        head("", &format!("look first at {}", view::place(&question.repo, &question.target)));
+}
+
+/// What is known, oldest first; the output of a command that stands in it follows, line by line.
+fn known(question: &Asked) -> Vec<String> {
+    let evidence =
+        question.evidence.iter().map(|e| (when::local(e.at), view::said(&Fault::new(&e.code, &e.message))));
+    let late =
+        question.late.iter().map(|late| (format!("late, of attempt {}", late.attempt), late.text.clone()));
+    let mut known = Vec::new();
+    for (at, text) in evidence.chain(late) {
+        let (said, output) = text.split_once("; it said: ").unwrap_or((&text, ""));
+        let (first, more) = said.split_once('\n').unwrap_or((said, ""));
+        known.push(format!("{at}  {}", line(first)));
+        let output = text::tail(&format!("{more}\n{output}"), TAIL_LINES);
+        known.extend(output.into_iter().map(|output| format!("  │ {output}")));
     }
+    if known.is_empty() && question.about == "landing" {
+        known.push(
+            "nothing: its owner ended before the outcome was recorded, and nothing can be asked".into(),
+        );
+    }
+    known
 }
 
-fn first_line(text: &str) -> String {
-    line(text.lines().next().unwrap_or_default())
-}
-
-fn rest_lines(text: &str) -> &str {
-    text.split_once('\n').map_or("", |(_, rest)| rest)
-}
-
-/// The commands of a question, for other screens.
-pub(crate) fn commands(cx: &Context, session: &Session, question: &Question) -> Vec<Next> {
-    answers(cx, session, question).into_iter().map(|a| Next { command: a.command, when: Some(a.means) }).collect()
+/// What a wrong answer costs, in lines: of one word, or of all.
+pub(crate) fn costs(cx: &Context, session: &Session, question: &Question, of: Option<Word>) -> Vec<String> {
+    let wanted = |answer: &Answer| match of {
+        None => true,
+        Some(Word::Landed) => answer.word == "landed",
+        Some(Word::NotLanded | Word::NotLandedNow) => answer.word == "not_landed",
+        Some(Word::Skip) => answer.word == "skip",
+        Some(Word::Approve | Word::Deny | Word::Cancel) => false,
+    };
+    let answers = answers(cx, session, question).into_iter().filter(wanted);
+    answers.map(|a| format!("if `{}` is wrong: {}", a.word.replace('_', " "), a.if_wrong)).collect()
 }

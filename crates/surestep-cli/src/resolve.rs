@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use surestep::core::{Operation, json};
-use surestep::{Envelope, Receipt, Request, RequestId, Rest, SessionId, Word, exit};
+use surestep::{Envelope, Receipt, Request, RequestId, Rest, SessionId, StepError, Word, exit};
 
 use crate::args;
 use crate::context::{Context, Store, actor};
@@ -32,8 +32,8 @@ pub(crate) async fn resolve(cx: &Context, args: &args::Resolve) -> Result<u8, Fa
     let engine = cx.engine(Store::MustExist, None)?;
     let id = cx.session(&args.session)?;
     let receipt = args.receipt.as_deref().map(receipt).transpose()?;
-    if args.because.trim().is_empty() {
-        return Err(Fail::usage("SE0101", "`--because` is empty")
+    if matches!(args.because.trim(), "" | "…" | "...") {
+        return Err(Fail::usage("SE0101", "`--because` gives no reason")
             .why("the journal keeps why, for whoever reads it later")
             .state("nothing was recorded")
             .next(cx.command_because(&["resolve", id.as_str(), &args.op, word_flag(args)])));
@@ -52,33 +52,38 @@ pub(crate) async fn resolve(cx: &Context, args: &args::Resolve) -> Result<u8, Fa
         receipt,
         extra: surestep::core::Extra::default(),
     };
-    if let Rest::NeedsPerson(question) = envelope.standing(&engine.now())
-        && question.op == operation.number
-        && args.dry_run
-    {
-        for next in questions::commands(cx, envelope.session(), &question) {
-            cx.out.note(&format!("{}  # {}", next.command, next.when.unwrap_or_default()));
+    let costs = |out: &dyn Fn(&str)| {
+        let Rest::NeedsPerson(question) = envelope.standing(&engine.now()) else { return };
+        if question.op == operation.number {
+            for cost in
+                questions::costs(cx, envelope.session(), &question, (!args.dry_run).then_some(request.word))
+            {
+                out(&cost);
+            }
         }
-    }
+    };
     let name = format!("operation {} ({})", operation.number, view::named(operation));
     let meaning = meaning(request.word);
     let after = if args.dry_run {
-        engine.try_answer(&id, &request).await.map_err(|e| fails::of_step(cx, &e, &id))?;
+        engine.try_answer(&id, &request).await.map_err(|e| refused(cx, &e, &id))?;
         cx.out.put(&format!("would record: {name} {meaning}"));
+        costs(&|line| cx.out.put(line));
         cx.out.put("nothing was recorded: this was a dry run");
         envelope.clone()
     } else {
-        let step = engine.answer(&id, &request).await.map_err(|e| fails::of_step(cx, &e, &id))?;
+        let step = engine.answer(&id, &request).await.map_err(|e| refused(cx, &e, &id))?;
         cx.out.put(&format!("recorded: {name} {meaning}"));
         cx.out.put(&format!("by {}: {}", text::line(&request.by), text::line(&request.because)));
+        costs(&|line| cx.out.note(line));
         step.envelope
     };
     let rest = after.standing(&engine.now());
     let state = after.session().operation(operation.number).map_or("unknown", |o| o.state.word());
     if !args.dry_run {
-        match &rest {
-            Rest::Finished(report) => cx.out.put(&format!("the turn is finished: {}", text::line(&report.verdict))),
-            _ => cx.out.put(&format!("nothing was started; to go on: {}", cx.command(&["resume", id.as_str()]))),
+        if let Rest::Finished(report) = &rest {
+            cx.out.put(&format!("the turn is finished: {}", text::line(&report.verdict)));
+        } else {
+            cx.out.put(&format!("nothing was started; to go on: {}", cx.command(&["resume", id.as_str()])));
         }
     }
     cx.out.object(&ResolveObject {
@@ -95,6 +100,16 @@ pub(crate) async fn resolve(cx: &Context, args: &args::Resolve) -> Result<u8, Fa
         rest: RestView::new(&rest),
     });
     Ok(exit::DONE)
+}
+
+/// A held session takes no answer yet: the same command again, once it is free.
+fn refused(cx: &Context, error: &StepError, id: &SessionId) -> Fail {
+    let fail = fails::of_step(cx, error, id);
+    if !matches!(error, StepError::Busy { .. }) {
+        return fail;
+    }
+    let fail = Fail { state: vec!["nothing was recorded".into()], next: vec![], ..fail };
+    fail.next_if(cx.again.clone(), "once the session is free")
 }
 
 const fn word(args: &args::Resolve) -> Word {
@@ -149,7 +164,12 @@ fn receipt(given: &str) -> Result<Receipt, Fail> {
 }
 
 /// The operation that a person names: its number from 1, or the start of its key.
-pub(crate) fn find<'a>(cx: &Context, envelope: &'a Envelope, id: &SessionId, given: &str) -> Result<&'a Operation, Fail> {
+pub(crate) fn find<'a>(
+    cx: &Context,
+    envelope: &'a Envelope,
+    id: &SessionId,
+    given: &str,
+) -> Result<&'a Operation, Fail> {
     let operations = &envelope.session().operations;
     let by_number = || given.parse::<usize>().ok().and_then(|n| operations.get(n.checked_sub(1)?));
     let matching: Vec<&Operation> = match by_number() {
@@ -159,13 +179,17 @@ pub(crate) fn find<'a>(cx: &Context, envelope: &'a Envelope, id: &SessionId, giv
     let nothing = "nothing was recorded or started";
     match matching.as_slice() {
         [one] => Ok(one),
-        [] => Err(Fail::new("SE0902", exit::NO_SUCH, format!("session {} has no operation {}", tick(id.as_str()), tick(given)))
-            .why(match operations.len() {
-                0 => "no plan is bound".to_owned(),
-                n => format!("it has operations 1 to {n}; a key is named by 4 or more of its digits"),
-            })
-            .state(nothing)
-            .next(cx.command(&["show", id.as_str()]))),
+        [] => Err(Fail::new(
+            "SE0902",
+            exit::NO_SUCH,
+            format!("session {} has no operation {}", tick(id.as_str()), tick(given)),
+        )
+        .why(match operations.len() {
+            0 => "no plan is bound".to_owned(),
+            n => format!("it has operations 1 to {n}; a key is named by 4 or more of its digits"),
+        })
+        .state(nothing)
+        .next(cx.command(&["show", id.as_str()]))),
         several => {
             let numbers: Vec<String> = several.iter().map(|o| o.number.to_string()).collect();
             Err(Fail::usage("SE0106", format!("{} is the start of several keys", tick(given)))
@@ -186,7 +210,15 @@ mod tests {
         assert_eq!(receipt("\"118\"").unwrap().reference, "118");
         let full = receipt(r#"{"ref":"118","detail":{"n":1E2}}"#).unwrap();
         assert_eq!((full.reference.as_str(), full.detail.unwrap().as_str()), ("118", r#"{"n":1E2}"#));
-        for bad in ["", "  ", "{", r#"{"reference":"1"}"#, r#"{"ref":1}"#, r#"{"ref":"1","url":"x"}"#, r#"{"ref":"a","ref":"b"}"#] {
+        for bad in [
+            "",
+            "  ",
+            "{",
+            r#"{"reference":"1"}"#,
+            r#"{"ref":1}"#,
+            r#"{"ref":"1","url":"x"}"#,
+            r#"{"ref":"a","ref":"b"}"#,
+        ] {
             assert!(receipt(bad).is_err_and(|fail| fail.code == "SE0104"), "{bad}");
         }
     }

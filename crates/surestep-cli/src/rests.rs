@@ -24,11 +24,21 @@ pub(crate) fn of(cx: &Context, envelope: &Envelope, rest: &Rest, now: Wall) -> O
                 .next(cx.command(&["resume", id])),
         ),
         Rest::Until { at, wait_ms, why } => Some(
-            Fail::new("SE0415", exit::UNTIL, format!("session {} rests until {}", tick(id), when::at(*at, now)))
-                .rest()
-                .why(line(why))
-                .state(format!("nothing is lost by waiting; {}", not_started(session)))
-                .next_if(cx.command(&["resume", id, "--wait"]), format!("sleeps {}, then goes on", short(*wait_ms))),
+            Fail::new(
+                "SE0415",
+                exit::UNTIL,
+                format!("session {} rests until {}", tick(id), when::at(*at, now)),
+            )
+            .rest()
+            .why(line(why))
+            .state(format!("nothing is lost by waiting; {}", not_started(session)))
+            .next_if(
+                cx.command(&["resume", id, "--wait"]),
+                match *wait_ms {
+                    0..1_000 => "goes on".to_owned(),
+                    ms => format!("sleeps {}, then goes on", short(ms)),
+                },
+            ),
         ),
         Rest::NoPlan => Some(
             Fail::usage("SE0110", format!("session {} has no plan to go on with", tick(id)))
@@ -40,7 +50,11 @@ pub(crate) fn of(cx: &Context, envelope: &Envelope, rest: &Rest, now: Wall) -> O
                 .state("nothing was started here, and nothing can be")
                 .next_if(cx.command(&["show", id]), "what it did before"),
         ),
-        _ => Some(crate::fails::bug(Fail::new("SE0001", exit::UNEXPECTED, "BUG: a rest that this version does not know"))),
+        _ => Some(crate::fails::bug(Fail::new(
+            "SE0001",
+            exit::UNEXPECTED,
+            "BUG: a rest that this version does not know",
+        ))),
     }
 }
 
@@ -55,7 +69,8 @@ fn finished(cx: &Context, session: &Session, report: &Report) -> Option<Fail> {
     let mut fail = Fail::new(code.0, code.1, what);
     let culprit = session.operations.iter().find(|o| matches!(o.state, State::Failed | State::Denied));
     if let Some(operation) = culprit {
-        fail.what = format!("{}: operation {} did not land: {}", fail.what, operation.number, view::named(operation));
+        fail.what =
+            format!("{}: operation {} did not land: {}", fail.what, operation.number, view::named(operation));
         fail = fail.why(view::fate(operation));
     }
     let next = report.turn.next();
@@ -63,7 +78,10 @@ fn finished(cx: &Context, session: &Session, report: &Report) -> Option<Fail> {
     Some(
         fail.state(format!("{}; a finished turn is never run again", not_started(session)))
             .next_if(cx.command(&["explain", id, &op]), "why")
-            .next_if(cx.command(&["run", "PLAN", "--session", id]), format!("to try something else, as `\"turn\": {next}`")),
+            .next_if(
+                cx.command(&["run", "PLAN", "--session", id]),
+                format!("to try something else, as `\"turn\": {next}`"),
+            ),
     )
 }
 
@@ -75,15 +93,27 @@ pub(crate) fn person(cx: &Context, session: &Session, question: &Question, now: 
     let began = question.since.map_or_else(String::new, |at| format!(", begun {}", when::at(at, now)));
     match question.about {
         About::Landing => Fail::new("SE0412", exit::PERSON, format!("effect outcome unknown: {named}"))
-            .why(format!("attempt {}{began}, and its outcome never came back", question.attempt))
-            .whys(question.evidence.last().map(|(_, fault)| view::fault_line(fault)))
+            .why(match question.evidence.last() {
+                Some((_, fault)) => format!(
+                    "attempt {}{began}; what is known does not decide it: {}",
+                    question.attempt,
+                    view::fault_line(fault)
+                ),
+                None => format!(
+                    "attempt {}{began}; its owner ended before the outcome was recorded",
+                    question.attempt
+                ),
+            })
             .state(format!("it may have landed, so it was not run again; {}", not_started(session)))
             .next_if(cx.command_because(&["resolve", id, &op, "--landed"]), "you see it there")
             .next_if(cx.command_because(&["resolve", id, &op, "--not-landed"]), "you know it is not")
             .next_if(cx.command_because(&["resolve", id, &op, "--skip"]), "leave it open, go on")
             .next_if(cx.command(&["questions"]), "what is known, and what a wrong answer costs"),
         About::Restarts => Fail::new("SE0413", exit::PERSON, format!("lost to too many restarts: {named}"))
-            .why(format!("{} attempts were begun and lost; the last one: {}{began}", question.attempts, question.attempt))
+            .why(format!(
+                "{} attempts were begun, and none of them landed; the last one: {}{began}",
+                question.attempts, question.attempt
+            ))
             .state(format!("it was not run again; {}", not_started(session)))
             .next_if(cx.command_because(&["resolve", id, &op, "--not-landed"]), "try it once more")
             .next_if(cx.command_because(&["resolve", id, &op, "--skip"]), "leave it, go on")
@@ -105,13 +135,18 @@ pub(crate) fn not_started(session: &Session) -> String {
     let idle: Vec<&Operation> = session
         .operations_of(turn)
         .iter()
-        .filter(|o| o.attempts.is_empty() && matches!(o.state, State::Planned | State::AwaitingApproval | State::Cancelled))
+        .filter(|o| {
+            o.attempts.is_empty()
+                && matches!(o.state, State::Planned | State::AwaitingApproval | State::Cancelled)
+        })
         .collect();
     match (idle.first(), idle.last()) {
-        (Some(first), Some(last)) if first.number == last.number => format!("operation {} was not started", first.number),
+        (Some(first), Some(last)) if first.number == last.number => {
+            format!("operation {} was not started", first.number)
+        }
         (Some(first), Some(last)) => {
             format!("{} not started: {} to {}", count(idle.len(), "operation"), first.number, last.number)
         }
-        _ => "no operation is left unstarted".into(),
+        _ => "no other operation was waiting".into(),
     }
 }

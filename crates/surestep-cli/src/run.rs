@@ -2,11 +2,13 @@
 //!
 //! Many sessions are stepped in rounds, so that one that sleeps never keeps another from working.
 
+use std::collections::BTreeSet;
 use std::io::Read as _;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use surestep::{Engine, Envelope, Page, Plan, Rest, SessionId, Step, StepError, exit};
+use surestep::core::Operation;
+use surestep::{Engine, Envelope, OpNumber, Page, Plan, Rest, SessionId, Step, StepError, Via, exit};
 
 use crate::args;
 use crate::context::{Context, Store, wall};
@@ -24,6 +26,8 @@ struct Job {
     session: SessionId,
     plan: Option<Plan>,
     due: Instant,
+    /// What had landed before, so that late evidence is told once.
+    landed: BTreeSet<OpNumber>,
     last: Option<Result<Step, StepError>>,
     limit_reached: bool,
 }
@@ -65,8 +69,13 @@ pub(crate) async fn run_plan(
     wait: args::Wait,
 ) -> Result<u8, Fail> {
     let progress = Progress::new(cx.out.clone());
-    progress.expect(plan.operations.len());
-    let engine = cx.engine(Store::Create, Some(progress))?;
+    let engine = cx.engine(Store::Create, Some(progress.clone()))?;
+    let before = engine.read(&session).await.ok();
+    let bound = before.as_ref().map_or(0, |envelope| envelope.session().operations.len());
+    let opens = before
+        .and_then(|e| e.session().turn().map(|t| t.number))
+        .is_none_or(|turn| plan.turn_number() > turn);
+    progress.expect(if opens { bound + plan.operations.len() } else { bound });
     let rested = drive(cx, &engine, vec![(session, Some(plan))], wait, Instant::now()).await;
     let Some(rested) = rested.into_iter().next() else { return Ok(exit::DONE) };
     let code = rested.exit();
@@ -74,7 +83,7 @@ pub(crate) async fn run_plan(
         Err(fail) => Err(fail),
         Ok((envelope, rest)) => {
             cx.out.object(&SessionView::new(schema, &envelope, &rest, code));
-            show::summary(cx, &envelope, wall(&engine));
+            show::summary(cx, &envelope);
             if let Some(fail) = rested.fail {
                 fail.say(&cx.out);
             }
@@ -131,13 +140,14 @@ pub(crate) async fn resume(cx: &Context, args: &args::Resume) -> Result<u8, Fail
     let rested = drive(cx, &engine, jobs, args.wait, start).await;
     let codes: Vec<u8> = rested.iter().map(Rested::exit).collect();
     let code = first_of(&codes);
-    let mut object = ResumeObject { schema: "surestep.resume/1", exit: code, sessions: vec![], errors: vec![] };
+    let mut object =
+        ResumeObject { schema: "surestep.resume/1", exit: code, sessions: vec![], errors: vec![] };
     for one in rested {
         let exit = one.exit();
         match one.outcome {
             Ok((envelope, rest)) => {
                 object.sessions.push(SessionView::new("surestep.show/1", &envelope, &rest, exit));
-                show::summary(cx, &envelope, wall(&engine));
+                show::summary(cx, &envelope);
                 if let Some(fail) = one.fail {
                     fail.say(&cx.out);
                 }
@@ -146,7 +156,14 @@ pub(crate) async fn resume(cx: &Context, args: &args::Resume) -> Result<u8, Fail
             Err(fail) => {
                 fail.say(&cx.out);
                 let Fail { code, exit, what, state, next, .. } = fail;
-                object.errors.push(ErrorView { session: one.session.to_string(), code, exit, what, state, next });
+                object.errors.push(ErrorView {
+                    session: one.session.to_string(),
+                    code,
+                    exit,
+                    what,
+                    state,
+                    next,
+                });
             }
         }
     }
@@ -209,8 +226,20 @@ async fn drive(
     let end = wait.flatten().and_then(|limit| start.checked_add(limit));
     let mut waiting: Vec<Job> = jobs
         .into_iter()
-        .map(|(session, plan)| Job { session, plan, due: start, last: None, limit_reached: false })
+        .map(|(session, plan)| Job {
+            session,
+            plan,
+            due: start,
+            landed: BTreeSet::new(),
+            last: None,
+            limit_reached: false,
+        })
         .collect();
+    for job in &mut waiting {
+        if let Ok(envelope) = engine.read(&job.session).await {
+            job.landed = landed(&envelope);
+        }
+    }
     let mut done = Vec::new();
     while !waiting.is_empty() {
         let mut still = Vec::new();
@@ -218,6 +247,7 @@ async fn drive(
             let stopped = cx.stop.is_set();
             if !stopped && job.due <= Instant::now() {
                 job.step(engine).await;
+                job.say_late(cx);
                 job.due = match job.pause() {
                     Some(pause) if wait.is_some() => Instant::now() + pause,
                     Some(_) | None => {
@@ -261,30 +291,58 @@ impl Job {
         }
     }
 
+    /// Progress that no effect of this process made.
+    fn say_late(&mut self, cx: &Context) {
+        let Some(Ok(step)) = &self.last else { return };
+        let operations = &step.envelope.session().operations;
+        let late =
+            |o: &&Operation| matches!(o.landed, Some((_, Via::Late))) && !self.landed.contains(&o.number);
+        for operation in operations.iter().filter(late) {
+            let session = text::line(self.session.as_str());
+            cx.out.note(&format!(
+                "surestep: {session} {}/{} landed, by late evidence",
+                operation.number,
+                operations.len()
+            ));
+        }
+        self.landed = landed(&step.envelope);
+    }
+
     fn say_wait(&self, cx: &Context) {
         if let Some(Ok(Step { rest: Rest::Until { wait_ms, why, .. }, .. })) = &self.last
             && *wait_ms >= 1_000
         {
             let session = text::line(self.session.as_str());
-            cx.out.note(&format!("surestep: {session} waits {}: {}", duration::short(*wait_ms), text::line(why)));
+            cx.out.note(&format!(
+                "surestep: {session} waits {}: {}",
+                duration::short(*wait_ms),
+                text::line(why)
+            ));
         }
     }
 
     fn rested(self, cx: &Context, now: surestep::Wall, limit: Option<Duration>) -> Rested {
         let Self { session, last, limit_reached, .. } = self;
         let id = session.as_str();
-        let limit = limit.map(|l| duration::short(u64::try_from(l.as_millis()).unwrap_or(u64::MAX))).unwrap_or_default();
+        let limit = limit
+            .map(|l| duration::short(u64::try_from(l.as_millis()).unwrap_or(u64::MAX)))
+            .unwrap_or_default();
         let over = |fail: Fail| {
             let what = format!("the wait limit of {limit} was reached: {}", fail.what);
             let fail = Fail { code: "SE0112", exit: exit::WAIT_LIMIT, what, ..fail };
-            Fail { next: vec![], ..fail }.next_if(cx.command(&["resume", id, "--wait"]), "waits as long as it takes")
+            Fail { next: vec![], ..fail }
+                .next_if(cx.command(&["resume", id, "--wait"]), "waits as long as it takes")
         };
         match last {
             None => {
-                let fail = Fail::new("SE0111", exit::UNTIL, format!("session {} was not begun: stopped by a signal", tick(id)))
-                    .rest()
-                    .state("nothing was started or changed")
-                    .next(cx.again.clone());
+                let fail = Fail::new(
+                    "SE0111",
+                    exit::UNTIL,
+                    format!("session {} was not begun: stopped by a signal", tick(id)),
+                )
+                .rest()
+                .state("nothing was started or changed")
+                .next(cx.again.clone());
                 Rested { session, outcome: Err(fail), fail: None }
             }
             Some(Ok(Step { rest, envelope })) => {
@@ -299,6 +357,10 @@ impl Job {
             }
         }
     }
+}
+
+fn landed(envelope: &Envelope) -> BTreeSet<OpNumber> {
+    envelope.session().operations.iter().filter(|o| o.landed.is_some()).map(|o| o.number).collect()
 }
 
 fn read_plan(cx: &Context, plan: &str) -> Result<Vec<u8>, Fail> {

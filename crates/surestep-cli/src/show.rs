@@ -4,7 +4,7 @@ use surestep::core::Operation;
 use surestep::{Envelope, Rest, State, Wall};
 
 use crate::context::{Context, Store};
-use crate::fail::Fail;
+use crate::fail::{Fail, Next};
 use crate::out::Ink;
 use crate::text::{self, columns, line};
 use crate::view::{self, SessionView};
@@ -39,27 +39,47 @@ fn screen(cx: &Context, envelope: &Envelope, rest: &Rest, now: Wall) {
     head("status", &status(cx, envelope));
     if let Some(turn) = session.turn() {
         let of = if session.turns.len() > 1 { format!(" of {}", session.turns.len()) } else { String::new() };
-        let place = format!("turn {}{of}, {}, epoch {}", turn.number, text::count(envelope.commits().len(), "commit"), session.epoch);
+        let place = format!(
+            "turn {}{of}, {}, epoch {}",
+            turn.number,
+            text::count(envelope.commits().len(), "commit"),
+            session.epoch
+        );
         head("journal", &place);
     }
     out.put("");
     table(cx, &session.operations);
-    for operation in session.operations.iter().filter(|o| o.state == State::InDoubt || !o.doubts.is_empty() && !o.state.is_settled()) {
+    for operation in session
+        .operations
+        .iter()
+        .filter(|o| o.state == State::InDoubt || !o.doubts.is_empty() && !o.state.is_settled())
+    {
         out.put("");
         doubt(cx, operation, now);
     }
-    let Some(fail) = rests::of(cx, envelope, rest, now) else { return };
+    let Some(mut fail) = rests::of(cx, envelope, rest, now) else { return };
+    if let Rest::Until { wait_ms: 0, why, .. } = rest {
+        let under_way = session.operations.iter().find(|o| o.state == State::Intended);
+        fail.what = under_way.map_or_else(
+            || line(why),
+            |o| {
+                format!(
+                    "an attempt of operation {} is under way, or its owner has died: `resume` finds out",
+                    o.number
+                )
+            },
+        );
+        fail.state = vec![rests::not_started(session)];
+        fail.next =
+            vec![Next { command: cx.command(&["resume", session.id.as_str(), "--wait"]), when: None }];
+    }
     out.put("");
-    let (what, next) = match rest {
-        Rest::Until { wait_ms: 0, why, .. } => (line(why), vec![cx.command(&["resume", session.id.as_str()])]),
-        _ => (fail.what, fail.next.into_iter().map(|n| n.command).collect()),
-    };
-    head("rest", &what);
+    head("rest", &fail.what);
     for state in &fail.state {
         head("", state);
     }
-    for (n, next) in next.iter().enumerate() {
-        head(if n == 0 { "next" } else { "" }, next);
+    for (n, next) in fail.next.iter().enumerate() {
+        head(if n == 0 { "next" } else { "" }, &next.command);
     }
 }
 
@@ -67,7 +87,11 @@ fn screen(cx: &Context, envelope: &Envelope, rest: &Rest, now: Wall) {
 fn doubt(cx: &Context, operation: &Operation, now: Wall) {
     let attempt = operation.attempt();
     let began = attempt.map_or_else(String::new, |a| format!(", begun {}", when::at(a.at, now)));
-    let title = format!("doubt about operation {}, attempt {}{began}", operation.number, attempt.map_or(0, |a| a.number.value()));
+    let title = format!(
+        "doubt about operation {}, attempt {}{began}",
+        operation.number,
+        attempt.map_or(0, |a| a.number.value())
+    );
     cx.out.put(&cx.out.ink(Ink::Doubt, &title));
     for (at, fault) in &operation.doubts {
         cx.out.put(&format!("  {}  {}", when::local(*at), view::fault_line(fault)));
@@ -116,7 +140,7 @@ pub(crate) fn status(cx: &Context, envelope: &Envelope) -> String {
 }
 
 /// How `run` and `resume` end: one line, and one for each operation of the turn.
-pub(crate) fn summary(cx: &Context, envelope: &Envelope, _now: Wall) {
+pub(crate) fn summary(cx: &Context, envelope: &Envelope) {
     let session = envelope.session();
     let name = cx.out.ink(Ink::Strong, &line(session.id.as_str()));
     cx.out.put(&format!("{name}: {}", status(cx, envelope)));

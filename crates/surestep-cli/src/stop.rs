@@ -6,6 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
 use crate::out::Out;
 
 /// How long one look at the flag is apart from the next.
@@ -20,15 +23,21 @@ impl Stop {
     pub(crate) fn install(out: Out) -> Self {
         let stop = Self::default();
         let flag = stop.0.clone();
-        let installed = ctrlc::set_handler(move || {
-            if flag.swap(true, Ordering::Relaxed) {
-                // As a kill: nothing is tidied up, and nothing needs to be.
-                std::process::exit(130);
+        // SIGHUP keeps its meaning: `nohup` goes on, a closed terminal kills. Without a handler the others kill at
+        // once, which is as safe, only ruder.
+        let Ok(mut signals) = Signals::new([SIGINT, SIGTERM]) else { return stop };
+        let listen = move || {
+            for signal in signals.forever() {
+                if flag.swap(true, Ordering::Relaxed) {
+                    // As a kill: nothing is tidied up, and nothing needs to be.
+                    std::process::exit(128 + signal);
+                }
+                out.say(
+                    "surestep: stopping: nothing more is started; waiting for what runs (again: die at once)",
+                );
             }
-            out.say("surestep: stopping: nothing more is started; waiting for what runs (again: die at once)");
-        });
-        // Without a handler a signal kills at once, which is as safe, only ruder.
-        drop(installed);
+        };
+        drop(std::thread::Builder::new().name("surestep-signals".into()).spawn(listen));
         stop
     }
 

@@ -72,6 +72,16 @@ pub(crate) fn pad(text: &str, width: usize) -> String {
     format!("{text}{}", " ".repeat(missing))
 }
 
+/// A reference on one line, short: long hex digits are cut to twelve, since nobody compares more by eye.
+pub(crate) fn brief(reference: &str) -> String {
+    let (prefix, digits) = reference.split_at(reference.rfind(':').map_or(0, |at| at + 1));
+    if digits.len() >= 32 && digits.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return format!("{}{}…", line(prefix), line(digits.get(..12).unwrap_or(digits)));
+    }
+    let shown: String = line(reference).chars().take(60).collect();
+    if shown.chars().count() == 60 { format!("{shown}…") } else { shown }
+}
+
 /// `1 operation`, `2 operations`.
 pub(crate) fn count(n: usize, one: &str) -> String {
     if n == 1 { format!("1 {one}") } else { format!("{n} {one}s") }
@@ -137,6 +147,14 @@ mod tests {
         assert_eq!(word("$(rm -rf)"), "'$(rm -rf)'");
         assert_eq!(word("a\u{202e}b"), "$'a\\U0000202eb'");
         assert_eq!(command(["sh", "-c", "a b"]), "sh -c 'a b'");
+    }
+
+    #[test]
+    fn long_digits_are_cut_and_other_references_are_not() {
+        assert_eq!(brief("v1:354a19ee00eddc38c052a1b53f9a40cf"), "v1:354a19ee00ed…");
+        assert_eq!(brief("0c723deb2f57d79bec3720f5e0c74796c224df39"), "0c723deb2f57…");
+        assert_eq!(brief("118"), "118");
+        assert_eq!(brief("https://example.com/acme/site/pull/118"), "https://example.com/acme/site/pull/118");
     }
 
     #[test]

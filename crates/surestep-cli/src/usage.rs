@@ -9,23 +9,17 @@ use crate::out::Out;
 /// Says what clap found, and the exit code for it.
 pub(crate) fn refuse(error: &clap::Error) -> u8 {
     let out = Out::new(std::env::args().any(|a| a == "--json"), false);
-    match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            // A reader that went away is no error.
-            let _ = error.print();
-            exit::DONE
-        }
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            let _ = error.print();
-            exit::USAGE
-        }
-        _ => {
-            let fail = fail(&error.render().to_string());
-            fail.say(&out);
-            fail.object(&out);
-            fail.exit
-        }
+    let kind = error.kind();
+    let helped = matches!(kind, ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+    if helped || kind == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        // A reader that went away is no error.
+        let _ = error.print();
+        return if helped { exit::DONE } else { exit::USAGE };
     }
+    let fail = fail(&error.render().to_string());
+    fail.say(&out);
+    fail.object(&out);
+    fail.exit
 }
 
 /// Takes clap's own text apart: its first paragraph is what happened, its tips and its usage say what to do.
@@ -40,7 +34,8 @@ fn fail(rendered: &str) -> Fail {
         for line in paragraph.lines().map(str::trim).filter(|l| !l.is_empty()) {
             if let Some(usage) = line.strip_prefix("Usage: ") {
                 fail = fail.why(format!("usage: {usage}"));
-                let command = usage.split_whitespace().nth(1).filter(|w| w.chars().all(|c| c.is_ascii_lowercase()));
+                let command =
+                    usage.split_whitespace().nth(1).filter(|w| w.chars().all(|c| c.is_ascii_lowercase()));
                 help = command.map_or(help, |command| format!("surestep {command} --help"));
             } else if !line.starts_with("For more information") {
                 fail = fail.why(line.replace('\'', "`"));

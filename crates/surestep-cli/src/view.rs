@@ -121,7 +121,9 @@ impl RestView {
                 Self { why: Some(why.clone()), until: Some(*at), wait_ms: Some(*wait_ms), ..plain("until") }
             }
             Rest::NoPlan => plain("no_plan"),
-            Rest::HandedOff { to } => Self { why: Some(format!("it lives in store {to}")), ..plain("handed_off") },
+            Rest::HandedOff { to } => {
+                Self { why: Some(format!("it lives in store {to}")), ..plain("handed_off") }
+            }
             _ => plain("unknown"),
         }
     }
@@ -219,7 +221,7 @@ pub(crate) const fn recovery(class: RecoveryClass) -> &'static str {
 pub(crate) fn fate(operation: &Operation) -> String {
     match operation.state {
         State::Succeeded => match &operation.landed {
-            Some((receipt, by)) => format!("{} ({})", text::line(&receipt.reference), via(*by)),
+            Some((receipt, by)) => format!("{} ({})", text::brief(&receipt.reference), via(*by)),
             None => String::new(),
         },
         State::Planned => "not started".into(),
@@ -236,5 +238,10 @@ pub(crate) fn fate(operation: &Operation) -> String {
 
 /// A fault in one line.
 pub(crate) fn fault_line(fault: &Fault) -> String {
-    text::line(&format!("{}: {}", fault.code, fault.message))
+    text::line(&said(fault))
+}
+
+/// A fault's word and message, without saying the same twice.
+pub(crate) fn said(fault: &Fault) -> String {
+    if fault.message.starts_with(&fault.code) { fault.message.clone() } else { fault.to_string() }
 }

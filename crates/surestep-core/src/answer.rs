@@ -3,15 +3,16 @@
 use crate::absence;
 use crate::entry::{Approved, Cancelled, Denied, Entry, Failed, Skipped, Succeeded};
 use crate::ids::{Attempt, OpNumber};
+use crate::misfit::Misfit;
 use crate::operation::State;
 use crate::outcome::{Counts, Fault, Receipt, Via};
 use crate::record::Extra;
 use crate::request::{Request, Word};
 use crate::session::Operation;
 use crate::time::Now;
-use crate::turn::Turn;
+use crate::turn::{Next, Rested, Turn};
 
-/// Why a person's word was not taken. Nothing was written.
+/// Why a person's word was not taken. It was not recorded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refused {
@@ -90,6 +91,21 @@ impl Turn {
         let entry = self.judged(request, &operation, current, now)?;
         self.push(entry, now)?;
         Ok(self)
+    }
+
+    /// After [`Refused::TooEarly`]: records from when on the wait counts (the first read of this boot, an end that this
+    /// take-over moves), else each later word would start the wait anew. A rest when that is recorded already.
+    ///
+    /// # Errors
+    /// As [`Turn::next`].
+    pub fn note(mut self, now: &Now) -> Result<Next, Misfit> {
+        let before = self.envelope.clone();
+        self.claim(now)?;
+        if self.pending.iter().any(|entry| matches!(entry, Entry::Doubted(_))) {
+            return self.let_go(now);
+        }
+        let why = before.standing(now);
+        Ok(Next::Rest(Rested { envelope: before, why }))
     }
 
     fn judged(

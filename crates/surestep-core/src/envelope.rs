@@ -3,7 +3,6 @@
 //! Its journal is the truth, its conversation the content that the journal names by digest. Whatever else stands in
 //! it is derived, and checked against the fold when it is read. Unknown fields are kept.
 
-
 use crate::commit::{Commit, CommitError};
 use crate::ids::{SessionId, TurnNumber};
 use crate::json::{self, DEPTH_FILE_MAX, JsonError};

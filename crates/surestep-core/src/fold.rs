@@ -157,7 +157,11 @@ impl Session {
                 turn: e.turn,
                 bound: Arc::new(bound.clone()),
                 state,
-                attempts: self.restored.iter().map(|r| lost_attempt(r, self.revision.next(), bound)).collect(),
+                attempts: self
+                    .restored
+                    .iter()
+                    .map(|r| lost_attempt(r, self.revision.next(), bound))
+                    .collect(),
                 answers: 0,
                 restarts: 0,
                 landed: None,
@@ -167,6 +171,7 @@ impl Session {
                 looks: 0,
                 looks_unknown: 0,
                 person: false,
+                approved: false,
                 may_have_landed: false,
             });
         }
@@ -272,6 +277,7 @@ fn lost_attempt(restored: &Restored, revision: Revision, bound: &BoundOperation)
         machine: String::new(),
         reads: Vec::new(),
         ended: None,
+        over: false,
         absent: false,
     }
 }

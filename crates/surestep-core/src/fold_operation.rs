@@ -49,6 +49,7 @@ impl Session {
             machine: e.machine.clone().unwrap_or_default(),
             reads: Vec::new(),
             ended: None,
+            over: false,
             absent: false,
         });
         Ok(())
@@ -89,6 +90,9 @@ impl Session {
         if cancelled && operation.state == State::Retrying {
             move_by(operation, Event::Cancel)?;
         }
+        if operation.state == State::Retrying && operation.bound.needs_approval() && !operation.approved {
+            move_by(operation, Event::AskFirst)?;
+        }
         match e.counts {
             Counts::Answer => operation.answers = operation.answers.saturating_add(1),
             Counts::Restart => operation.restarts = operation.restarts.saturating_add(1).min(RESTARTS_MAX),
@@ -116,6 +120,8 @@ impl Session {
         if attempt.ended.is_none() {
             attempt.ended.clone_from(&e.ended);
         }
+        // A take-over that moves an end does not say why; a worker that is over does.
+        attempt.over |= e.ended.is_some() && e.why.is_some();
         move_by(operation, Event::Doubt)?;
         if let Some(why) = &e.why {
             operation.fault = Some(why.clone());
@@ -136,6 +142,7 @@ impl Session {
             return Err(order("approved", format!("operation {} is not what was approved", e.op)));
         }
         move_by(operation, Event::Approve)?;
+        operation.approved = true;
         self.requests.extend(e.request.clone());
         Ok(())
     }

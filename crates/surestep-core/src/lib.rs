@@ -37,6 +37,7 @@ pub mod entry;
 mod envelope;
 pub mod fold;
 mod fold_operation;
+mod handed;
 mod ids;
 pub mod invariants;
 pub mod json;
@@ -65,6 +66,7 @@ pub use commit::{Commit, CommitError};
 pub use document::ENVELOPE_FORMAT;
 pub use entry::{End, Entry};
 pub use envelope::{Compared, Corrupt, Envelope};
+pub use handed::{Doubt, Intent};
 pub use ids::{
     Attempt, BadId, Digest, Epoch, HoldId, Kind, OpNumber, RequestId, Revision, SessionId, TurnNumber,
 };
@@ -78,7 +80,6 @@ pub use record::{Extra, Raw};
 pub use report::{About, Line, Question, Report, Rest};
 pub use request::{Request, Word};
 pub use session::{AttemptRecord, BoundTurn, Operation, Session};
-pub use settle::{Doubt, Intent};
 pub use staged::Staged;
 pub use time::{Mark, Now, Pause, Stamp, Wall};
 pub use turn::{Me, Next, Rested, Turn};

@@ -129,7 +129,7 @@ impl View<'_> {
         if operation.state == State::Intended && self.fresh == Some((number, attempt)) {
             return Need::Execute(number, attempt);
         }
-        if let Some(evidence) = self.evidence(operation) {
+        if let Some(evidence) = self.receipt(operation).or_else(|| self.evidence(operation)) {
             return Need::Evidence(number, evidence.clone());
         }
         let person =
@@ -155,8 +155,10 @@ impl View<'_> {
             RecoveryClass::Repeat => operation.bound.can_ask(),
         };
         if !asks {
-            // Taken over already, or by this very hold: nothing but a person's word can follow.
-            return if operation.state == State::InDoubt { person() } else { Need::Look(number) };
+            // Nothing but a person's word can follow once it is taken over, and read on this boot: without that the
+            // wait before *not landed* could be true would never begin here.
+            let noted = !operation.unaccounted().any(|attempt| attempt.is_unread(&self.now.mark));
+            return if operation.state == State::InDoubt && noted { person() } else { Need::Look(number) };
         }
         match self.pause(operation) {
             Some(rest) => Need::Rest(rest),
@@ -193,8 +195,22 @@ impl View<'_> {
         })
     }
 
+    /// A late landing of any attempt, accounted for or not.
+    fn receipt(&self, operation: &Operation) -> Option<&Evidence> {
+        self.late.iter().find(|e| {
+            e.op == operation.number
+                && e.key == operation.bound.key
+                && matches!(e.observed, Outcome::Landed(_))
+                && operation.attempts.iter().any(|attempt| attempt.number == e.attempt)
+        })
+    }
+
     /// Nothing is open: may the lowest unsettled operation begin?
     fn ready(&self, operation: &Operation) -> Need {
+        // Somebody said that it did not land, and here is its receipt: it is not made a second time.
+        if let Some(receipt) = self.receipt(operation).filter(|_| operation.state == State::Retrying) {
+            return Need::Evidence(operation.number, receipt.clone());
+        }
         let standing = match operation.state {
             State::AwaitingApproval => {
                 Some(Rest::NeedsPerson(question(operation, self.session, self.proof, self.now)))

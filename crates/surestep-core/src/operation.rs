@@ -113,6 +113,8 @@ pub enum Event {
     Doubt,
     /// The epoch of its owner is over.
     OwnerOver,
+    /// No attempt landed, and a person has not said yes to one yet.
+    AskFirst,
     /// A person said yes.
     Approve,
     /// A person said no.
@@ -127,7 +129,7 @@ pub enum Event {
 
 impl Event {
     /// Every event.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Intend,
         Self::Repeat,
         Self::Land,
@@ -136,6 +138,7 @@ impl Event {
         Self::StillInDoubt,
         Self::Doubt,
         Self::OwnerOver,
+        Self::AskFirst,
         Self::Approve,
         Self::Deny,
         Self::Skip,
@@ -171,7 +174,10 @@ pub const fn step(state: State, event: Event) -> Result<State, Illegal> {
         (S::AwaitingApproval, E::Deny) => S::Denied,
 
         // An attempt is open: it is accounted for, or it is in doubt.
-        (S::Intended | S::InDoubt, E::Land) => S::Succeeded,
+        // Out of retrying: a receipt that came after somebody had said that it did not land.
+        (S::Retrying | S::Intended | S::InDoubt, E::Land) => S::Succeeded,
+        // Doubt about a lost attempt is over, but nobody has said yes to another one.
+        (S::Retrying, E::AskFirst) => S::AwaitingApproval,
         (S::Intended | S::InDoubt, E::NotLanded) => S::Retrying,
         (S::Intended | S::InDoubt, E::NotLandedForGood) => S::Failed,
         (S::Intended | S::InDoubt, E::StillInDoubt | E::Doubt | E::OwnerOver) => S::InDoubt,
@@ -193,8 +199,10 @@ pub const fn step(state: State, event: Event) -> Result<State, Illegal> {
 
         (
             S::Planned | S::AwaitingApproval | S::Retrying,
-            E::Repeat | E::Land | E::NotLanded | E::NotLandedForGood | E::StillInDoubt | E::Doubt,
+            E::Repeat | E::NotLanded | E::NotLandedForGood | E::StillInDoubt | E::Doubt,
         )
+        | (S::Planned | S::AwaitingApproval, E::Land)
+        | (S::Planned | S::AwaitingApproval | S::Intended | S::InDoubt, E::AskFirst)
         | (S::AwaitingApproval | S::Intended | S::InDoubt, E::Intend)
         | (S::Planned | S::Retrying | S::Intended | S::InDoubt, E::Approve | E::Deny)
         | (S::Intended, E::Repeat | E::Skip)
@@ -207,6 +215,7 @@ pub const fn step(state: State, event: Event) -> Result<State, Illegal> {
             | E::NotLandedForGood
             | E::StillInDoubt
             | E::Doubt
+            | E::AskFirst
             | E::Approve
             | E::Deny
             | E::Skip,

@@ -37,21 +37,24 @@ impl Receipt {
         self
     }
 
-    /// The receipt within its limits: a longer `ref` is cut and digested, a longer detail is replaced by its digest.
+    /// The receipt as a commit can hold it: a longer `ref` is cut and digested; a detail that is longer, or that the
+    /// strict reader would not take back (a remote's JSON may have a key twice), is replaced by its digest.
     #[must_use]
     pub fn bounded(mut self) -> Self {
         if self.reference.len() > RECEIPT_REF_BYTES_MAX {
             let digest = Digest::of(self.reference.as_bytes());
             self.reference = format!("{}… {digest}", cut(&self.reference, RECEIPT_REF_BYTES_MAX - 80));
         }
-        if let Some(detail) = &self.detail
-            && detail.as_str().len() > RECEIPT_BYTES_MAX - RECEIPT_REF_BYTES_MAX
-        {
-            let digest = Digest::of(detail.as_str().as_bytes());
-            let bytes = detail.as_str().len();
-            let head = crate::json::quote(cut(detail.as_str(), RECEIPT_BYTES_MAX / 4));
-            let text = format!(r#"{{"cut":{{"bytes":{bytes},"digest":"{digest}","head":{head}}}}}"#);
-            self.detail = Raw::new(text).ok();
+        if let Some(detail) = &self.detail {
+            let text = detail.as_str();
+            let exact = crate::json::canonical(text, crate::json::DEPTH_BODY_MAX);
+            let kept = exact.ok().filter(|t| t.len() <= RECEIPT_BYTES_MAX - RECEIPT_REF_BYTES_MAX);
+            let kept = kept.unwrap_or_else(|| {
+                let (bytes, digest) = (text.len(), Digest::of(text.as_bytes()));
+                let head = crate::json::quote(cut(text, RECEIPT_BYTES_MAX / 4));
+                format!(r#"{{"cut":{{"bytes":{bytes},"digest":"{digest}","head":{head}}}}}"#)
+            });
+            self.detail = Raw::new(kept).ok();
         }
         self
     }

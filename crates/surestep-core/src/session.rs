@@ -35,6 +35,8 @@ pub struct AttemptRecord {
     pub reads: Vec<Mark>,
     /// When it was known to be over.
     pub ended: Option<Mark>,
+    /// Its own worker said that it is over, without saying whether it landed.
+    pub over: bool,
     /// It is known not to have landed.
     pub absent: bool,
 }
@@ -70,8 +72,17 @@ pub struct Operation {
     pub looks_unknown: u32,
     /// A person must answer.
     pub person: bool,
+    /// A person said yes to it.
+    pub approved: bool,
     /// Skipped out of doubt.
     pub may_have_landed: bool,
+}
+
+impl AttemptRecord {
+    /// Whether nothing on this clock says how long ago it was intended: no wait can be measured yet.
+    pub(crate) fn is_unread(&self, now: &Mark) -> bool {
+        now.since(&self.intended).is_none() && !self.reads.iter().any(|read| now.since(read).is_some())
+    }
 }
 
 impl Operation {

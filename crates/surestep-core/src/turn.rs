@@ -19,16 +19,16 @@ use crate::absence::Proof;
 use crate::entry::{Bound, Claimed, Doubted, Entry, Finished, Intended, Opened, Released, Said};
 use crate::envelope::Envelope;
 use crate::fold::Context;
+use crate::handed::{Doubt, Intent};
 use crate::ids::{Attempt, Epoch, HoldId, OpNumber};
 use crate::misfit::Misfit;
 use crate::need::Need;
 use crate::operation::State;
-use crate::outcome::Evidence;
+use crate::outcome::{Evidence, Via};
 use crate::plan::{Plan, PlanError, Terms};
 use crate::record::Extra;
 use crate::report::Rest;
 use crate::session::{Operation, Session};
-use crate::settle::{Doubt, Intent};
 use crate::staged::{Staged, seal};
 use crate::time::Now;
 
@@ -176,6 +176,10 @@ impl Turn {
                 }
                 self.next(now)
             }
+            // After a restore each doubt is settled in a commit of its own.
+            Need::Intend(_) if self.session().restored.is_some() && self.settles_a_doubt() => {
+                self.stage(now, None)
+            }
             Need::Intend(op) => {
                 let before = self.session().operation(op).cloned();
                 self.intend(op, now)?;
@@ -186,6 +190,17 @@ impl Turn {
             Need::Look(op) => Ok(self.look(op, now)),
             Need::Execute(op, attempt) => Ok(self.execute(op, attempt)),
         }
+    }
+
+    /// Whether the commit that is being made settles something that was in doubt.
+    fn settles_a_doubt(&self) -> bool {
+        let via = |entry: &Entry| {
+            if let Entry::Succeeded(e) = entry {
+                return Some(e.via);
+            }
+            if let Entry::Failed(e) = entry { Some(e.via) } else { None }
+        };
+        self.pending.iter().filter_map(via).any(|via| via != Via::Executed)
     }
 
     /// Applies an entry and puts it into the commit that is being made.
@@ -243,8 +258,7 @@ impl Turn {
         for operation in session.operations.iter().filter(|o| o.state == State::InDoubt) {
             for attempt in operation.unaccounted() {
                 let on_this_boot = now.mark.since(&attempt.intended);
-                let unread =
-                    on_this_boot.is_none() && !attempt.reads.iter().any(|r| now.mark.since(r).is_some());
+                let unread = attempt.is_unread(&now.mark);
                 let first_after = attempt.epoch.next() == session.epoch;
                 let late = on_this_boot.is_some_and(|elapsed| elapsed >= attempt.budget_ms);
                 let ended = attempt.ended.is_none() && self.proof.predecessor_dead && first_after && late;

@@ -68,3 +68,19 @@ fn every_history_of_a_repeatable_operation_ends_like_the_control_or_asks() {
 fn every_history_of_a_repeatable_operation_with_a_look_up_ends_like_the_control() {
     every_history(Repeat, true, false, BOUNDS);
 }
+
+/// One fault more, for nights: `cargo test --release -p surestep-core --test exhaustive -- --ignored`.
+#[test]
+#[ignore = "minutes in a release build"]
+fn every_longer_history_ends_like_the_control_or_asks() {
+    let deeper = [Bound { operations: 2, faults: 2 }, Bound { operations: 1, faults: 3 }];
+    for (recovery, then_ask, local) in [
+        (Ask, false, true),
+        (Halt, false, false),
+        (Repeat, true, false),
+        (Repeat, false, false),
+        (Ask, false, false),
+    ] {
+        every_history(recovery, then_ask, local, &deeper);
+    }
+}

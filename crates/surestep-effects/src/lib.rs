@@ -40,8 +40,9 @@ const GRACE_MS: u64 = 12_000;
 ///
 /// ```
 /// # use surestep_effects::{builtin, guard::Guard};
-/// let kinds: Vec<_> = builtin(Guard::new("surestep-guard")).iter().map(|(effect, _)| effect.kind().to_string()).collect();
-/// assert_eq!(kinds, ["shell", "file.write", "git.push"]);
+/// let kinds = builtin(Guard::new("surestep-guard"));
+/// let names: Vec<_> = kinds.iter().map(|(effect, _)| effect.kind().to_string()).collect();
+/// assert_eq!(names, ["shell", "file.write", "git.push"]);
 /// ```
 #[must_use]
 pub fn builtin(guard: Guard) -> Vec<(Arc<dyn Effect>, Recovery)> {

@@ -186,11 +186,16 @@ pub(crate) fn living<D: Disk>(disk: &D, place: &Place, session: &SessionId) -> V
 
 /// What still lives below a guard that was killed: processes that closed the lock and bear the guard's mark in
 /// their environment. A third net, after the guard and the inherited lock; what wiped its environment escapes it.
-pub(crate) fn orphans<D: Disk>(disk: &D, place: &Place, session: &SessionId) -> Result<Vec<String>, StoreError> {
+pub(crate) fn orphans<D: Disk>(
+    disk: &D,
+    place: &Place,
+    session: &SessionId,
+) -> Result<Vec<String>, StoreError> {
     let boot = host::boot_id();
-    let begun = records(disk, place, session)?.into_iter().filter_map(|filed| filed.record).filter(|record| {
-        record.state == State::Begun && record.boot == boot && !record.mark.is_empty()
-    });
+    let begun = records(disk, place, session)?
+        .into_iter()
+        .filter_map(|filed| filed.record)
+        .filter(|record| record.state == State::Begun && record.boot == boot && !record.mark.is_empty());
     let mut lines = Vec::new();
     for record in begun {
         for (pid, command) in host::bearing("SURESTEP_GUARD", &record.mark) {

@@ -40,7 +40,7 @@ mod real;
 mod sealed;
 mod store;
 
-pub use disk::Disk;
+pub use disk::{Disk, FileKind, Identity, Stat};
 pub use fault::Class;
 pub use open::Options;
 pub use real::RealDisk;

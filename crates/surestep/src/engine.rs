@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use surestep_core::{
-    Compared, Envelope, Epoch, Finding, Kind, Next, Now, Plan, PlanError, Request, Rest, SessionId, Terms,
+    Compared, Envelope, Epoch, Finding, Kind, Next, Now, Plan, PlanError, Refused, Request, Rest, SessionId,
+    Terms,
 };
 use tracing::Instrument as _;
 
@@ -139,7 +140,14 @@ impl Engine {
         // A commit that lost its hold comes back without the word: it is judged and put again, once.
         loop {
             let now = self.clock.now();
-            turn = match turn.answer(request, &now)?.let_go(&now)? {
+            let answered = match turn.answer(request, &now) {
+                Err(refused @ Refused::TooEarly { .. }) => {
+                    self.note(&mut hands).await?;
+                    return Err(refused.into());
+                }
+                answered => answered?,
+            };
+            turn = match answered.let_go(&now)? {
                 Next::Commit(staged) => self.commit(staged, &mut hands, &now).await?,
                 Next::Rest(rested) => return self.step_of(rested.envelope, &given, rested.why).await,
                 Next::Execute(_) | Next::Reconcile(_) => {
@@ -154,10 +162,20 @@ impl Engine {
         }
     }
 
+    /// A word came too early. From when on the wait counts is written all the same, once: else it would never end.
+    async fn note(&self, hands: &mut Hands) -> Result<(), StepError> {
+        let now = self.clock.now();
+        let loaded = self.load_under(&hands.hold).await?;
+        match self.take_up(loaded, hands)?.note(&now)? {
+            Next::Commit(staged) => self.commit(staged, hands, &now).await.map(drop),
+            Next::Rest(_) | Next::Execute(_) | Next::Reconcile(_) => Ok(()),
+        }
+    }
+
     /// What answering would do, without doing it.
     ///
     /// # Errors
-    /// As [`Engine::answer`], but nobody needs to let go of the session.
+    /// As [`Engine::answer`].
     pub async fn try_answer(&self, session: &SessionId, request: &Request) -> Result<(), StepError> {
         let mut loaded = self.load(session).await?;
         if !loaded.exists {

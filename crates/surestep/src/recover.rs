@@ -42,7 +42,7 @@ impl Engine {
         error
     }
 
-    async fn load_under(&self, hold: &Hold) -> Result<Loaded, StepError> {
+    pub(crate) async fn load_under(&self, hold: &Hold) -> Result<Loaded, StepError> {
         let mut loaded = self.load(&hold.session).await?;
         self.reload(&mut loaded, hold).await?;
         Ok(loaded)
@@ -141,8 +141,13 @@ impl Engine {
         let there = loaded.envelope.session().head == Some(sum);
         hands.offered = None;
         let mut turn = self.take_up(loaded, hands)?;
+        if there && unsent.is_none() {
+            // A read under a hold makes durable what it reports: it counts as committed.
+            hands.observed = None;
+            return Ok(turn);
+        }
         if there {
-            // Its settle stands in the journal; the commit below makes it durable.
+            // Its settle stands in the journal. Its intent was never sent.
             if let Some((op, attempt)) = unsent {
                 let outcome = Outcome::NotSent(Fault::new("not_sent", "its intent was not surely durable"));
                 turn = turn.first_hand(op, attempt, outcome, now);

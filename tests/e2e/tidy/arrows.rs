@@ -28,7 +28,7 @@ const ARROWS: &[(&str, &[&str], &[&str])] = &[
     (
         "surestep-cli",
         &["surestep", "surestep-effects", "surestep-file"],
-        &["async-trait", "clap", "ctrlc", "jiff", "rustix", "serde", "serde_json", "tempfile", "tokio"],
+        &["async-trait", "clap", "signal-hook", "jiff", "rustix", "serde", "serde_json", "tempfile", "tokio"],
     ),
     ("surestep-tests", &[], &["serde_json"]),
 ];

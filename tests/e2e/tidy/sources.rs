@@ -11,16 +11,20 @@ fn is_rust(page: &Page) -> bool {
 }
 
 /// A crate's source that is not itself a test.
-fn is_source(page: &Page) -> bool {
+pub(crate) fn is_source(page: &Page) -> bool {
     let name = page.path.rsplit('/').next().unwrap();
     let test = name == "tests.rs" || name.ends_with("_tests.rs") || page.path.contains("/tests/");
     is_rust(page) && page.path.starts_with("crates/") && page.path.contains("/src/") && !test
 }
 
+/// A source before its own tests.
+pub(crate) fn product(page: &Page) -> &str {
+    page.text.split("\n#[cfg(test)]\nmod ").next().unwrap()
+}
+
 /// The lines of a source before its own tests, numbered from 1.
 fn product_lines(page: &Page) -> impl Iterator<Item = (usize, &str)> {
-    let end = page.text.find("\n#[cfg(test)]\nmod ").unwrap_or(page.text.len());
-    page.text[..end].lines().enumerate().map(|(n, line)| (n + 1, line))
+    product(page).lines().enumerate().map(|(n, line)| (n + 1, line))
 }
 
 /// As [`product_lines`], without comments.
@@ -184,9 +188,9 @@ fn reached(roots: &[String], pages: &[Page]) -> BTreeSet<String> {
     seen
 }
 
-/// The name in a `mod name;` line.
+/// The name in a `mod name;` line, whatever comment follows.
 fn module_of(line: &str) -> Option<&str> {
-    let rest = line.strip_suffix(';')?;
+    let rest = line.split("//").next().unwrap().trim_end().strip_suffix(';')?;
     let rest = rest.strip_prefix("pub(crate) ").or_else(|| rest.strip_prefix("pub ")).unwrap_or(rest);
     rest.strip_prefix("mod ").filter(|name| name.chars().all(|c| c.is_alphanumeric() || c == '_'))
 }
@@ -256,7 +260,7 @@ fn every_file_is_reached() {
     assert_none(&unreached(&super::arrows::target_roots(), &pages));
 
     let sample = [
-        Page::new("tests/e2e/main.rs", "mod a;\npub mod b;\n#[path = \"odd.rs\"]\nmod c;\n// mod d;"),
+        Page::new("tests/e2e/main.rs", "mod a; // why\npub mod b;\n#[path = \"odd.rs\"]\nmod c;\n// mod d;"),
         Page::new("tests/e2e/a.rs", "mod inner;"),
         Page::new("tests/e2e/a/inner.rs", ""),
         Page::new("tests/e2e/b/mod.rs", ""),

@@ -18,6 +18,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::rc::Rc;
 
 use surestep_core::plan::{OperationTerms, Plan, PlannedOperation, Terms};
 use surestep_core::*;
@@ -334,7 +335,7 @@ pub struct Sim {
     pub shelf: Shelf,
     pub choices: Choices,
     pub faults_left: u32,
-    pub trace: Vec<String>,
+    pub trace: Vec<Rc<str>>,
     pub finished: Option<Report>,
     pub questions: u32,
     /// A person said *not landed* before it could be known.
@@ -353,9 +354,27 @@ pub struct Sim {
     holds: u32,
     requests: u32,
     steps: u32,
-    unfinished: Vec<(Key, Attempt)>,
+    /// Guards that are not known to have ended.
+    unfinished: Vec<(Boot, Key, Attempt)>,
     executed: Vec<(OpNumber, Attempt)>,
     settled: BTreeMap<OpNumber, (State, Option<Receipt>)>,
+}
+
+impl std::fmt::Debug for Sim {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let script = &self.choices.script;
+        write!(
+            f,
+            "{:?} jumps {} script {script:?} plan {:?}",
+            self.config, self.wall_jumps, self.plan.operations
+        )
+    }
+}
+
+impl std::fmt::Debug for Shelf {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.commits.iter().map(Commit::text)).finish()
+    }
 }
 
 enum Ended {
@@ -401,7 +420,7 @@ impl Sim {
 
     fn say(&mut self, what: impl Into<String>) {
         let what = what.into();
-        self.trace.push(format!("{:>9} {what}", self.true_ms));
+        self.trace.push(format!("{:>9} {what}", self.true_ms).into());
     }
 
     fn now(&self) -> Now {
@@ -418,7 +437,7 @@ impl Sim {
         Proof {
             predecessor_dead: self.config.proves,
             machine: if self.boot == Boot::OtherMachine { "m2" } else { "m1" }.into(),
-            unfinished: if self.boot == Boot::First { self.unfinished.clone() } else { Vec::new() },
+            unfinished: self.unfinished.iter().filter(|u| u.0 == self.boot).map(|u| (u.1, u.2)).collect(),
             ..Proof::default()
         }
     }
@@ -507,6 +526,7 @@ impl Sim {
     pub fn advance(&mut self) -> Checked<()> {
         self.steps += 1;
         if self.steps > STEPS_MAX {
+            self.trace.truncate(60);
             return Err("it runs in circles".into());
         }
         match self.step()? {
@@ -520,7 +540,16 @@ impl Sim {
                 }
                 Ok(())
             }
-            Ended::Rest(Rest::NeedsPerson(question)) => self.ask(&question),
+            Ended::Rest(Rest::NeedsPerson(question)) => {
+                // The person may come after a reboot, or with another machine.
+                match self.fault(3) {
+                    0 => self.ask(&question),
+                    place => {
+                        self.elsewhere(if self.rebooted { 1 } else { place });
+                        Ok(())
+                    }
+                }
+            }
             Ended::Rest(Rest::Finished(report)) => {
                 self.say(format!("finished: {}", report.verdict));
                 self.finished = Some(report);
@@ -565,7 +594,7 @@ impl Sim {
                         return Ok(Ended::Killed);
                     }
                     let turn = staged.committed();
-                    if turn.session() != self.envelope.session() {
+                    if undated(turn.session()) != undated(self.envelope.session()) {
                         return Err("the machine and its journal say different things".into());
                     }
                     turn
@@ -632,7 +661,7 @@ impl Sim {
             3 => {
                 // Whoever gives up on a command below our guard leaves its record unfinished.
                 if local && proves {
-                    self.unfinished.push((key, attempt));
+                    self.unfinished.push((self.boot, key, attempt));
                 }
                 self.world.flights.push(flight);
                 Outcome::Unknown(fault("lost"))
@@ -652,7 +681,7 @@ impl Sim {
             12 => {
                 // A local command outlives its engine only while its guard is not known to have ended.
                 if local && proves {
-                    self.unfinished.push((key, attempt));
+                    self.unfinished.push((self.boot, key, attempt));
                 }
                 self.world.flights.push(flight);
                 return Ok(None);
@@ -750,9 +779,12 @@ impl Sim {
             (1, _) => Boot::OtherMachine,
             (_, _) => {
                 self.rebooted = true;
-                self.unfinished.clear();
+                self.unfinished.retain(|u| u.0 != Boot::First);
                 // What ran on that boot is gone.
                 self.world.flights.retain(|f| f.boot != Some(Boot::First));
+                if self.config.local {
+                    self.world.mail.clear();
+                }
                 Boot::Rebooted
             }
         };
@@ -762,6 +794,12 @@ impl Sim {
     fn ask(&mut self, question: &Question) -> Checked<()> {
         let operation = self.shelf_operation(question.op)?;
         let window = self.config.recovery == RecoveryClass::Repeat;
+        if operation.looks_unknown >= limits::LOOKS_UNKNOWN_MAX {
+            // So many look-ups could not tell that a person is asked as well; the next one still comes.
+            self.say("a person is asked, and waits for the next look-up");
+            self.pass(operation.rest.as_ref().map_or(1, |rest| rest.wait_ms));
+            return Ok(());
+        }
         if self.config.can_ask() {
             return Err(format!("a question about operation {} that a look-up could answer", question.op));
         }
@@ -783,6 +821,15 @@ impl Sim {
             Err(Refused::TooEarly { wait_ms, .. }) => {
                 // On a boot that never read the intent the clock starts with a claim that notes it.
                 self.say(format!("a person is told to come back in {wait_ms} ms"));
+                let turn = Turn::resume(
+                    self.envelope.clone(),
+                    me(self.holds),
+                    self.proof(),
+                    self.shelf.late.clone(),
+                );
+                if let Next::Commit(staged) = turn.note(&now).map_err(|e| e.to_string())? {
+                    self.publish(&staged)?;
+                }
                 self.pass(wait_ms);
                 Ok(())
             }
@@ -899,6 +946,15 @@ impl Sim {
     }
 }
 
+/// Evidence is dated by its commit once it is read back, by its settling before that: for people only.
+fn undated(session: &Session) -> Session {
+    let mut session = session.clone();
+    for operation in &mut session.operations {
+        operation.doubts.iter_mut().for_each(|doubt| doubt.0 = Wall::from_unix_ms(0));
+    }
+    session
+}
+
 fn evidence_text(e: &Evidence) -> String {
     format!("{} {} {:?}", e.op, e.attempt, e.observed)
 }
@@ -930,10 +986,14 @@ pub struct Explored {
 /// Visits every state that any choices can lead to. Two histories that end in equal states (times relative to now)
 /// are continued once.
 pub fn explore(config: &Config, plan: &Plan) -> Result<Explored, String> {
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = std::collections::HashMap::new();
     let mut explored = Explored::default();
-    let mut waiting = vec![Sim::new(config.clone(), plan.clone(), Choices::default())];
-    while let Some(state) = waiting.pop() {
+    let first = Sim::new(config.clone(), plan.clone(), Choices::default());
+    // Of each state: what came before it, and the state that follows if nothing goes wrong.
+    let mut traces = vec![Vec::new()];
+    let mut follows: Vec<Option<usize>> = vec![None];
+    let mut waiting = vec![(0, first)];
+    while let Some((number, state)) = waiting.pop() {
         let mut script = Vec::new();
         loop {
             let mut sim = state.clone();
@@ -942,23 +1002,42 @@ pub fn explore(config: &Config, plan: &Plan) -> Result<Explored, String> {
             if let Err(why) = sim.advance() {
                 return Err(format!("{why}\n  in {config:?}\n  {}", sim.trace.join("\n  ")));
             }
-            if seen.insert(sim.fingerprint()) {
+            let next = traces.len();
+            let next = *seen.entry(sim.fingerprint()).or_insert(next);
+            if sim.choices.taken.iter().all(|taken| taken.0 == 0) {
+                follows[number] = Some(next);
+            }
+            if next == traces.len() {
                 explored.states += 1;
-                let stored = sim.shelf.load();
-                assert_eq!(
-                    stored.session(),
-                    sim.envelope.session(),
-                    "the texts say something else than the values"
-                );
+                traces.push(sim.trace.clone());
+                follows.push(None);
+                // Commits are read back from their texts at once; whole documents, now and then.
+                if explored.states % 16 == 1 || sim.faults_left + 1 == config.faults {
+                    let stored = sim.shelf.load();
+                    assert_eq!(stored.session(), sim.envelope.session(), "the texts say something else");
+                }
                 if sim.finished.is_some() {
                     explored.ends += 1;
                 } else {
-                    waiting.push(sim.clone());
+                    waiting.push((next, sim.clone()));
                 }
             }
             match sim.choices.following() {
                 Some(following) => script = following,
                 None => break,
+            }
+        }
+    }
+    // From everywhere, undisturbed, the turn comes to its end: no waiting in circles.
+    for start in 0..follows.len() {
+        let (mut at, mut steps) = (start, 0);
+        while let Some(next) = follows[at] {
+            (at, steps) = (next, steps + 1);
+            if steps > STEPS_MAX {
+                return Err(format!(
+                    "it waits in circles\n  in {config:?}\n  {}",
+                    traces[start].join("\n  ")
+                ));
             }
         }
     }

@@ -196,6 +196,49 @@ async fn a_file_whose_sync_failed_is_never_synced_again_and_two_are_tried() {
 }
 
 #[tokio::test]
+async fn a_write_that_lost_bytes_is_found_before_the_rename() {
+    for reserved in [false, true] {
+        let stage = stage(Scene { revision: 2, reserved, blob: false }).await;
+        stage.disk.cut_next_write();
+        assert_eq!(stage.publish().await.is_err(), !reserved);
+        if reserved {
+            // Within reserved room the length says nothing: the commit's own sum finds it.
+            let read = stage.store.read(&stage.session, Revision::NONE).await;
+            assert!(matches!(read, Err(StoreError::Corrupt { .. })), "{read:?}");
+        } else {
+            stage.check_goes_on(1, "a short write").await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_blob_that_was_there_before_is_durable_before_the_commit_that_names_it() {
+    let stage = stage(Scene { revision: 2, reserved: false, blob: true }).await;
+    let other = id("another");
+    let hold = stage.store.hold(&other).await.unwrap();
+    stage.store.publish(&hold, &commit(&other, 1), &stage.blobs).await.unwrap();
+    stage.disk.arm(None);
+    stage.publish().await.unwrap();
+    stage.check_acknowledged(&shown(&stage.disk.events()));
+}
+
+#[tokio::test]
+async fn what_a_reader_reports_is_durable() {
+    let stage = stage(Scene { revision: 2, reserved: false, blob: false }).await;
+    stage.disk.arm(None);
+    stage.store.read(&stage.session, Revision::NONE).await.unwrap();
+    let events = stage.disk.events();
+    let journal = stage.store.session_dir(&stage.session).join("journal");
+    let last_look = events
+        .iter()
+        .rposition(|e| e.path.as_ref().is_some_and(|p| p.starts_with(&journal) && e.call == "read"));
+    let synced = events.iter().rposition(|e| e.call == "sync_dir" && e.ok);
+    assert!(last_look.is_some() && last_look < synced, "{}", shown(&events));
+    stage.disk.arm(Some(Fault { at: 0, errno: EIO, done: false, every: Some("sync_dir") }));
+    assert!(stage.store.read(&stage.session, Revision::NONE).await.is_err());
+}
+
+#[tokio::test]
 async fn whichever_call_of_open_hold_or_keeping_fails_it_says_so_and_works_the_next_time() {
     for part in ["open", "hold", "hold again", "late", "request"] {
         let (mut at, mut faults) = (0, 0);

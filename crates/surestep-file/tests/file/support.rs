@@ -108,6 +108,8 @@ struct Plan {
     fault: Option<Fault>,
     /// Removed right after the next successful sync of a file.
     doomed: Option<PathBuf>,
+    /// The next write says that it wrote all, and did not.
+    short: bool,
 }
 
 /// The real disk, with a journal of its calls and faults on demand.
@@ -133,6 +135,11 @@ impl FaultDisk {
     /// Removes a file in the middle of the next publish: right after its temporary file is durable.
     pub(crate) fn remove_after_sync(&self, path: &Path) {
         self.plan().doomed = Some(path.to_owned());
+    }
+
+    /// Lets the next write lose its last byte, and say nothing of it.
+    pub(crate) fn cut_next_write(&self) {
+        self.plan().short = true;
     }
 
     pub(crate) fn disarm(&self) {
@@ -210,6 +217,8 @@ impl Disk for FaultDisk {
         created
     }
     fn write(&self, file: &File, bytes: &[u8]) -> io::Result<()> {
+        let short = std::mem::take(&mut self.plan().short);
+        let bytes = &bytes[..bytes.len() - usize::from(short)];
         self.call("write", None, inode(file), || RealDisk.write(file, bytes))
     }
     fn len(&self, file: &File) -> io::Result<u64> {

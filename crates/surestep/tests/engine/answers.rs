@@ -1,7 +1,8 @@
 //! A person's words: taken once, judged by time, refused with a type, and never lost.
 
+use surestep::core::About;
 use surestep::core::limits::RESTARTS_MAX;
-use surestep::{About, End, Entry, Receipt, Refused, Rest, State, StepError, Store, Via, Wait, Word};
+use surestep::{End, Entry, Receipt, Refused, Rest, State, StepError, Store, Via, Wait, Word};
 
 use crate::common::*;
 
@@ -48,7 +49,10 @@ async fn not_landed_is_refused_until_it_could_be_true_and_then_it_runs_again() {
     assert_eq!(error.exit_code(), surestep::exit::UNTIL);
     assert_eq!(world.store.published(), published);
     world.clock.add(wait_ms - 1);
-    assert!(matches!(world.say("r1", 1, Word::NotLanded).await, Err(StepError::Refused(Refused::TooEarly { wait_ms: 1, .. }))));
+    assert!(matches!(
+        world.say("r1", 1, Word::NotLanded).await,
+        Err(StepError::Refused(Refused::TooEarly { wait_ms: 1, .. }))
+    ));
     world.clock.add(1);
     world.say("r1", 1, Word::NotLanded).await.unwrap();
     assert_eq!(world.state(1).await, State::Retrying);
@@ -82,7 +86,9 @@ async fn skip_out_of_doubt_says_that_it_may_have_landed() {
     assert_eq!((world.remote.calls_of("m"), world.remote.calls_of("t2")), (1, 1));
     // Of one that was never begun it does not.
     let world = World::new();
-    question(&world.engine().step(world.fresh(plan(&[("note", "t1,\"approval\":\"required\"")]))).await.unwrap());
+    question(
+        &world.engine().step(world.fresh(plan(&[("note", "t1,\"approval\":\"required\"")]))).await.unwrap(),
+    );
     world.say("r1", 1, Word::Skip).await.unwrap();
     let report = finishes(&world).await;
     assert!(!report.operations[0].may_have_landed);
@@ -107,7 +113,8 @@ async fn approve_runs_it_and_deny_fails_the_turn() {
 #[tokio::test(start_paused = true)]
 async fn an_approval_of_another_operation_than_the_lowest_is_kept() {
     let world = World::new();
-    let the_plan = plan(&[("note", "t1,\"approval\":\"required\""), ("note", "t2,\"approval\":\"required\"")]);
+    let the_plan =
+        plan(&[("note", "t1,\"approval\":\"required\""), ("note", "t2,\"approval\":\"required\"")]);
     world.engine().step(world.fresh(the_plan)).await.unwrap();
     world.say("r2", 2, Word::Approve).await.unwrap();
     assert_eq!(question(&world.again().await.unwrap()).op.value(), 1);
@@ -120,7 +127,10 @@ async fn an_approval_of_another_operation_than_the_lowest_is_kept() {
 async fn cancel_starts_nothing_more_and_settles_what_is_in_doubt_first() {
     // Nothing open: over at once.
     let world = World::new();
-    let step = world.engine().step(world.fresh(plan(&[("note", "t1"), ("note", "t2,\"approval\":\"required\"")]))).await;
+    let step = world
+        .engine()
+        .step(world.fresh(plan(&[("note", "t1"), ("note", "t2,\"approval\":\"required\"")])))
+        .await;
     question(&step.unwrap());
     let step = world.say("r1", 0, Word::Cancel).await.unwrap();
     let report = finished(&step);
@@ -164,7 +174,10 @@ async fn a_request_that_was_folded_in_changes_nothing_a_second_time() {
     world.say("r1", 1, Word::NotLandedNow).await.unwrap();
     assert_eq!(world.store.published(), published);
     // Another request is judged.
-    assert!(matches!(world.say("r9", 1, Word::NotLandedNow).await, Err(StepError::Refused(Refused::NotAsked { .. }))));
+    assert!(matches!(
+        world.say("r9", 1, Word::NotLandedNow).await,
+        Err(StepError::Refused(Refused::NotAsked { .. }))
+    ));
 }
 
 #[tokio::test(start_paused = true)]
@@ -191,7 +204,9 @@ async fn trying_an_answer_says_the_same_and_writes_nothing() {
 async fn a_word_that_does_not_fit_is_refused_by_type_and_writes_nothing() {
     let world = in_doubt(false).await;
     let published = world.store.published();
-    for (op, word) in [(1, Word::Approve), (1, Word::Deny), (2, Word::Landed), (2, Word::NotLandedNow), (2, Word::Deny)] {
+    for (op, word) in
+        [(1, Word::Approve), (1, Word::Deny), (2, Word::Landed), (2, Word::NotLandedNow), (2, Word::Deny)]
+    {
         let error = world.say("r1", op, word).await.unwrap_err();
         assert!(matches!(error, StepError::Refused(Refused::NotAsked { .. })), "{op} {word:?}: {error:?}");
     }
@@ -265,4 +280,35 @@ async fn a_persons_not_landed_lets_an_operation_at_its_restart_limit_go_on() {
     assert_eq!(world.check().await.session().operations[0].restarts, 0);
     world.remote.always("t1", Act::Ok);
     assert_eq!(finishes(&world).await.verdict, "done");
+}
+
+/// On a store whose holds prove death, and after a reboot: the wait for *not landed* begins once, not with each answer.
+#[tokio::test(start_paused = true)]
+async fn not_landed_can_be_said_at_last_whatever_the_store_proves() {
+    for (reboots, released) in [(false, true), (true, true), (true, false), (false, false)] {
+        let world = World::new();
+        world.store.proves.store(true, std::sync::atomic::Ordering::SeqCst);
+        if released {
+            world.remote.script("m", [Act::Lost { landed: false }]);
+            question(&world.engine().step(world.fresh(plan(&[("mail", "m")]))).await.unwrap());
+        } else {
+            world.remote.script("m", [Act::Hang { landed: false }]);
+            assert!(!poll_times(world.engine().step(world.fresh(plan(&[("mail", "m")]))), 4).await);
+        }
+        if reboots {
+            world.clock.reboot();
+        }
+        let mut waited = 0;
+        let mut said = world.say("r0", 1, Word::NotLanded).await;
+        for n in 1..5 {
+            let Err(StepError::Refused(Refused::TooEarly { wait_ms, .. })) = said else { break };
+            waited += wait_ms;
+            world.clock.add(wait_ms);
+            said = world.say(&format!("r{n}"), 1, Word::NotLanded).await;
+        }
+        assert!(said.is_ok(), "reboots {reboots}, released {released}: refused for ever: {said:?}");
+        assert!(waited <= 2 * OVER_MS, "{waited}");
+        assert_eq!(finishes(&world).await.verdict, "done");
+        assert_eq!(world.remote.landings_of("m"), 1);
+    }
 }

@@ -45,7 +45,8 @@ pub(crate) struct TestClock {
     start: tokio::time::Instant,
     added: AtomicU64,
     wall_added: AtomicU64,
-    boot: Mutex<String>,
+    /// The boot's number, and when it began.
+    boot: Mutex<(u32, u64)>,
 }
 
 impl TestClock {
@@ -54,7 +55,7 @@ impl TestClock {
             start: tokio::time::Instant::now(),
             added: AtomicU64::new(1_000_000),
             wall_added: AtomicU64::new(0),
-            boot: Mutex::new("boot-1".into()),
+            boot: Mutex::new((1, 0)),
         })
     }
 
@@ -66,6 +67,12 @@ impl TestClock {
         self.added.fetch_add(ms, Ordering::SeqCst);
     }
 
+    /// The machine starts anew: its boot clock too.
+    pub(crate) fn reboot(&self) {
+        let mut boot = self.boot.lock().unwrap();
+        *boot = (boot.0 + 1, self.ms());
+    }
+
     pub(crate) fn add_wall(&self, ms: u64) {
         self.wall_added.fetch_add(ms, Ordering::SeqCst);
     }
@@ -74,8 +81,9 @@ impl TestClock {
 impl Clock for TestClock {
     fn now(&self) -> Now {
         let wall = 1_790_000_000_000 + self.ms() + self.wall_added.load(Ordering::SeqCst);
-        let boot = self.boot.lock().unwrap().clone();
-        Now { wall: Wall::from_unix_ms(i64::try_from(wall).unwrap()), mark: Mark::new(boot, self.ms()) }
+        let (boot, began) = *self.boot.lock().unwrap();
+        let mark = Mark::new(format!("boot-{boot}"), self.ms() - began);
+        Now { wall: Wall::from_unix_ms(i64::try_from(wall).unwrap()), mark }
     }
 }
 
@@ -155,8 +163,6 @@ struct Inside {
 pub(crate) struct Remote {
     clock: Arc<TestClock>,
     inside: Mutex<Inside>,
-    /// Drops a second landing under the same key, as remotes of `repeat` kinds do.
-    pub(crate) deduplicates: AtomicBool,
     /// Refuses calls of an epoch below the highest that it saw.
     pub(crate) compares_epochs: AtomicBool,
 }
@@ -205,14 +211,16 @@ impl Remote {
         self.lock().asked.len()
     }
 
+    /// It lands so many milliseconds from now. A remote of a `repeat` kind remembers a key for [`WITHIN_MS`].
     fn land(&self, attempt: &Attempt, in_ms: u64) {
-        let key = attempt.call.operation.key;
-        let at = self.clock.ms() + in_ms;
+        let operation = &attempt.call.operation;
+        let (key, at) = (operation.key, self.clock.ms() + in_ms);
         let mut inside = self.lock();
-        if self.deduplicates.load(Ordering::SeqCst) && inside.landings.iter().any(|l| l.1 == key) {
+        let known = inside.landings.iter().any(|l| l.1 == key && at.abs_diff(l.2) < WITHIN_MS);
+        if known && ["once", "twice"].contains(&operation.kind.as_str()) {
             return;
         }
-        inside.landings.push((attempt.call.operation.target.clone(), key, at));
+        inside.landings.push((operation.target.clone(), key, at));
     }
 
     async fn execute(&self, attempt: &Attempt) -> Result<Outcome, Fault> {
@@ -231,6 +239,11 @@ impl Remote {
             scripted.or_else(|| inside.always.get(&target).cloned()).unwrap_or(Act::Ok)
         };
         give_way().await;
+        // Whatever carries the request gives up in the end: nothing lands after deadline and lag (the premise of §6).
+        let over = attempt.call.deadline.plus_ms(LAG_MS);
+        if self.clock.now().wall > over {
+            return Err(std::io::Error::from(std::io::ErrorKind::TimedOut))?;
+        }
         let landed = Ok(Outcome::landed(attempt.call.operation.key.to_string()));
         let refused = |retry| Ok(Outcome::NotLanded(Fault::new("refused", "422"), retry));
         match act {
@@ -370,6 +383,8 @@ pub(crate) enum Trouble {
     NotCommitted,
     /// The hold is lost; nothing published.
     HoldLost,
+    /// The hold is lost, and this runs before the caller hears of it; nothing of ours published.
+    LostTo(Hook),
     /// Somebody else was faster; nothing of ours published.
     Taken,
     /// Nobody knows: it was published.
@@ -398,6 +413,8 @@ pub(crate) struct Faulty {
     pub(crate) lates_fail: Arc<AtomicBool>,
     pub(crate) gives_way: Arc<AtomicBool>,
     pub(crate) holds_fail: Arc<AtomicBool>,
+    /// Its holds prove their predecessor dead, as a file lock does, and it has no server's clock.
+    pub(crate) proves: Arc<AtomicBool>,
 }
 
 impl Faulty {
@@ -416,6 +433,7 @@ impl Faulty {
             lates_fail: Arc::default(),
             gives_way: Arc::default(),
             holds_fail: Arc::default(),
+            proves: Arc::default(),
         }
     }
 
@@ -468,7 +486,11 @@ impl Store for Faulty {
         if self.holds_fail.load(Ordering::SeqCst) {
             return Err(io("cannot lock"));
         }
-        let hold = self.inner.hold(session).await?;
+        let mut hold = self.inner.hold(session).await?;
+        if self.proves.load(Ordering::SeqCst) {
+            hold.proof.predecessor_dead = true;
+            hold.proof.machine = "machine-1".into();
+        }
         self.held.fetch_add(1, Ordering::SeqCst);
         self.way().await;
         Ok(hold)
@@ -479,9 +501,12 @@ impl Store for Faulty {
         if self.reads_fail.load(Ordering::SeqCst) {
             return Err(io("cannot read"));
         }
-        let journal = self.inner.read(session, from).await;
+        let mut journal = self.inner.read(session, from).await?;
+        if self.proves.load(Ordering::SeqCst) {
+            journal.stamps = None;
+        }
         self.way().await;
-        journal
+        Ok(journal)
     }
 
     async fn publish(&self, hold: &Hold, commit: &Commit, blobs: &[Blob]) -> Result<(), PublishError> {
@@ -498,6 +523,12 @@ impl Store for Faulty {
             Trouble::HoldLost => {
                 self.inner.expire(&hold.session);
                 return publish().await;
+            }
+            Trouble::LostTo(run) => {
+                self.inner.expire(&hold.session);
+                run().await;
+                let why = "its lease is over".into();
+                return Err(PublishError::NotCommitted(StoreError::HoldLost { why }));
             }
             Trouble::Taken => return Err(PublishError::Taken { revision: commit.revision() }),
             Trouble::IndeterminateStored => {
@@ -590,7 +621,6 @@ impl World {
         let remote = Arc::new(Remote {
             clock: clock.clone(),
             inside: Mutex::default(),
-            deduplicates: AtomicBool::new(false),
             compares_epochs: AtomicBool::new(false),
         });
         Self { clock, store, remote, session: SessionId::new("fix-118").unwrap() }

@@ -20,5 +20,5 @@ mod doubt; // it errored is not it did not happen
 mod examples; // the examples run
 mod ownership; // epochs, leases, rivals
 mod plans; // binding, refusals, turns
-mod rests; // time: until, backoff, repeat
-mod spans; // names of spans
+mod rests;
+mod schedules; // everything at once, from seeds // time: until, backoff, repeat

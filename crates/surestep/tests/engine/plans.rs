@@ -1,7 +1,11 @@
 //! Binding and re-entry: what is refused is refused before anything is written; what is bound stays bound.
 
+use std::future::Future as _;
+
 use surestep::core::Compared;
-use surestep::{Engine, Envelope, Plan, PlanError, Recovery, Rest, SessionId, State, StepError, TurnNumber, Wait};
+use surestep::{
+    Engine, Envelope, Plan, PlanError, Recovery, Rest, SessionId, State, StepError, TurnNumber, Wait,
+};
 
 use crate::common::*;
 
@@ -29,7 +33,8 @@ async fn what_a_kind_refuses_at_bind_is_refused_before_anything_is_written() {
     let error = world.engine().step(world.fresh(the_plan)).await.unwrap_err();
     assert!(matches!(&error, StepError::Plan(PlanError::Refused { path, .. }) if path == "$.operations[1]"));
     for more in ["\"deadline_s\":0", "\"attempts\":0", "\"lag_s\":100000"] {
-        let error = world.engine().step(world.fresh(plan(&[("note", &format!("t1,{more}"))]))).await.unwrap_err();
+        let error =
+            world.engine().step(world.fresh(plan(&[("note", &format!("t1,{more}"))]))).await.unwrap_err();
         assert!(matches!(error, StepError::Plan(_)), "{more}");
     }
     untouched(&world);
@@ -49,7 +54,8 @@ async fn a_kind_that_is_not_registered_on_resume_is_refused_before_anything_is_w
             world.remote.look_always(Look::Blind);
             world.engine().step(world.fresh(the_plan)).await.unwrap();
         }
-        let (published, held, calls) = (world.store.published(), world.store.holds(), world.remote.calls().len());
+        let (published, held, calls) =
+            (world.store.published(), world.store.holds(), world.remote.calls().len());
         let without = Engine::builder(world.store.clone())
             .effect(world.sink("note"), Recovery::ask(world.sink("note")))
             .clock(world.clock.clone())
@@ -57,7 +63,9 @@ async fn a_kind_that_is_not_registered_on_resume_is_refused_before_anything_is_w
             .unwrap();
         world.clock.add(OVER_MS);
         let error = without.step(world.bare()).await.unwrap_err();
-        assert!(matches!(&error, StepError::Plan(PlanError::UnknownKind { kind, .. }) if kind.as_str() == "mail"));
+        assert!(
+            matches!(&error, StepError::Plan(PlanError::UnknownKind { kind, .. }) if kind.as_str() == "mail")
+        );
         assert_eq!((world.store.published(), world.store.holds()), (published, held));
         assert_eq!(world.remote.calls().len(), calls);
         world.check().await;
@@ -68,7 +76,10 @@ async fn a_kind_that_is_not_registered_on_resume_is_refused_before_anything_is_w
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_only_settled_operations_need_is_not_missed() {
     let world = World::new();
-    let step = world.engine().step(world.fresh(plan(&[("mail", "m"), ("note", "t2,\"approval\":\"required\"")]))).await;
+    let step = world
+        .engine()
+        .step(world.fresh(plan(&[("mail", "m"), ("note", "t2,\"approval\":\"required\"")])))
+        .await;
     question(&step.unwrap());
     world.say("r1", 2, surestep::Word::Approve).await.unwrap();
     let without = Engine::builder(world.store.clone())
@@ -111,7 +122,10 @@ async fn another_plan_on_a_bound_turn_is_refused_with_both_digests() {
         assert_eq!(*turn, TurnNumber::FIRST);
         assert_eq!(*stands, bound.digest().unwrap());
         assert_eq!(*offered, other.digest().unwrap());
-        assert!(error.to_string().contains(&stands.to_string()) && error.to_string().contains(&offered.to_string()));
+        assert!(
+            error.to_string().contains(&stands.to_string())
+                && error.to_string().contains(&offered.to_string())
+        );
         assert_eq!(error.code(), "SE0207");
     }
     assert_eq!((world.store.published(), world.store.holds()), (published, held));
@@ -141,9 +155,13 @@ async fn a_finished_turn_offered_its_own_plan_gives_its_report_without_touching_
         world.remote.script("t1", [act]);
         let the_plan = plan(&[("note", "t1")]);
         let first = world.engine().step(world.fresh(the_plan.clone())).await.unwrap();
-        let (published, held, calls) = (world.store.published(), world.store.holds(), world.remote.calls().len());
-        for envelope in [world.fresh(the_plan.clone()), first.envelope.clone().with_plan(the_plan), first.envelope.clone()]
-        {
+        let (published, held, calls) =
+            (world.store.published(), world.store.holds(), world.remote.calls().len());
+        for envelope in [
+            world.fresh(the_plan.clone()),
+            first.envelope.clone().with_plan(the_plan),
+            first.envelope.clone(),
+        ] {
             let again = world.engine().step(envelope).await.unwrap();
             assert_eq!(finished(&again), finished(&first));
         }
@@ -186,7 +204,11 @@ async fn a_second_turn_opens_only_by_its_number_once_the_first_is_finished() {
 async fn a_turn_that_failed_can_be_followed_by_another() {
     let world = World::new();
     world.remote.script("t1", [Act::Never]);
-    let one = world.engine().step(world.fresh(plan_of("a", 1, &[("note", "t1"), ("note", "t2")], ""))).await.unwrap();
+    let one = world
+        .engine()
+        .step(world.fresh(plan_of("a", 1, &[("note", "t1"), ("note", "t2")], "")))
+        .await
+        .unwrap();
     assert_eq!(finished(&one).verdict, "failed");
     assert_eq!(world.remote.calls_of("t2"), 0);
     let two = world.engine().step(world.fresh(plan_of("b", 2, &[("note", "t3")], ""))).await.unwrap();
@@ -222,9 +244,15 @@ async fn a_plan_for_another_session_is_refused() {
 #[tokio::test(start_paused = true)]
 async fn an_equal_plan_in_other_words_changes_nothing() {
     let world = World::new();
-    let first = plan_of("done", 1, &[("note", "t1,\"call_id\":\"c1\""), ("mail", "m,\"approval\":\"required\"")], "");
+    let first =
+        plan_of("done", 1, &[("note", "t1,\"call_id\":\"c1\""), ("mail", "m,\"approval\":\"required\"")], "");
     let words = r#","rationale":"I thought again","task":"other words","ext":{"n":1}"#;
-    let second = plan_of("done", 1, &[("note", "t1,\"call_id\":\"c2\""), ("mail", "m,\"approval\":\"required\"")], words);
+    let second = plan_of(
+        "done",
+        1,
+        &[("note", "t1,\"call_id\":\"c2\""), ("mail", "m,\"approval\":\"required\"")],
+        words,
+    );
     question(&world.engine().step(world.fresh(first)).await.unwrap());
     let published = world.store.published();
     question(&world.engine().step(world.fresh(second)).await.unwrap());
@@ -259,7 +287,9 @@ async fn an_envelope_of_another_chain_has_diverged_and_nothing_is_done() {
     assert_eq!(ours.envelope.session().revision, theirs.envelope.session().revision);
     let (published, held) = (here.store.published(), here.store.holds());
     let error = here.engine().step(theirs.envelope.clone()).await.unwrap_err();
-    let StepError::Diverged { revision, ours: at_ours, theirs: at_theirs, .. } = &error else { panic!("{error:?}") };
+    let StepError::Diverged { revision, ours: at_ours, theirs: at_theirs, .. } = &error else {
+        panic!("{error:?}")
+    };
     assert_eq!(*revision, theirs.envelope.session().revision);
     assert_eq!((*at_ours, Some(*at_theirs)), (ours.envelope.session().head, theirs.envelope.session().head));
     assert_eq!(error.exit_code(), surestep::exit::DIVERGED);
@@ -289,7 +319,11 @@ async fn every_envelope_that_a_step_gives_back_survives_its_own_bytes() {
         let the_plan = plan_of("done", turn, &[("note", "t1"), ("note", "t2")], &said(turn));
         let step = world.engine().drive(envelope.with_plan(the_plan), Wait::default()).await.unwrap();
         assert_eq!(finished(&step).verdict, "done");
-        assert_eq!(step.envelope.conversation().len(), 2 * turn as usize, "turn {turn}: the whole conversation");
+        assert_eq!(
+            step.envelope.conversation().len(),
+            2 * turn as usize,
+            "turn {turn}: the whole conversation"
+        );
         let json = step.envelope.to_json().unwrap();
         envelope = Envelope::parse(json.as_bytes()).unwrap();
         assert_eq!(envelope.to_json().unwrap(), json);
@@ -327,7 +361,7 @@ async fn reading_a_session_that_is_not_there_says_so() {
     assert_eq!(error.exit_code(), surestep::exit::NO_SUCH);
 }
 
-/// A damaged journal is refused by every way in, and nothing is changed.
+/// Between a step's first read and its hold, a rival may bind another plan.
 #[tokio::test(start_paused = true)]
 async fn a_plan_that_was_bound_by_a_rival_meanwhile_is_compared_again_under_the_hold() {
     let world = World::new();
@@ -356,7 +390,10 @@ async fn a_plan_that_was_bound_by_a_rival_meanwhile_is_compared_again_under_the_
     assert_eq!(world.remote.calls().len(), 0);
     assert_eq!(world.state(1).await, State::AwaitingApproval);
     let stored = world.check().await;
-    assert_eq!(stored.compare(&plan(&[("mail", "m,\"approval\":\"required\"")])).unwrap(), Compared::Same(TurnNumber::FIRST));
+    assert_eq!(
+        stored.compare(&plan(&[("mail", "m,\"approval\":\"required\"")])).unwrap(),
+        Compared::Same(TurnNumber::FIRST)
+    );
 }
 
 #[test]
@@ -364,5 +401,3 @@ fn a_plan_with_a_field_that_nobody_reads_is_refused() {
     let text = br#"{"format":"surestep.plan/1","verdict":"v","operation":[],"operations":[]}"#;
     assert!(matches!(Plan::parse(text), Err(PlanError::UnknownField { .. })));
 }
-
-use std::future::Future as _;

@@ -80,7 +80,11 @@ async fn refusals_are_retried_with_backoff_up_to_the_limit_and_then_fail() {
         let step = world.engine().drive(world.fresh(the_plan), Wait::default()).await.unwrap();
         assert_eq!(finished(&step).outcome, end, "{attempts} {refusals}");
         assert_eq!(world.remote.calls_of("t1"), attempts.min(refusals + 1));
-        assert_eq!(world.remote.calls_of("t2"), usize::from(end == End::Completed), "after a failure nothing starts");
+        assert_eq!(
+            world.remote.calls_of("t2"),
+            usize::from(end == End::Completed),
+            "after a failure nothing starts"
+        );
         assert_eq!(world.remote.asked(), 0, "a refusal is no doubt");
         assert!(world.clock.ms() - start < 10_000);
         let envelope = world.check().await;
@@ -141,7 +145,6 @@ async fn a_rest_is_never_longer_than_a_day() {
 
 fn repeats(kind: &'static str) -> World {
     let world = World::new();
-    world.remote.deduplicates.store(true, SeqCst);
     assert!(["once", "twice"].contains(&kind));
     world
 }
@@ -152,7 +155,10 @@ async fn a_repeating_kind_is_sent_again_with_the_same_key_inside_its_window() {
         for kind in ["once", "twice"] {
             let world = repeats(kind);
             world.remote.script("o", [Act::Lost { landed }, Act::Hang { landed: false }]);
-            let step = world.engine().drive(world.fresh(plan(&[(kind, "o"), ("note", "t2")])), Wait::default()).await;
+            let step = world
+                .engine()
+                .drive(world.fresh(plan(&[(kind, "o"), ("note", "t2")])), Wait::default())
+                .await;
             assert_eq!(finished(&step.unwrap()).verdict, "done");
             let calls = world.remote.calls();
             assert_eq!(world.remote.calls_of("o"), 3);
@@ -211,7 +217,10 @@ async fn the_window_runs_from_the_first_intent_across_restarts_and_repeats() {
         world.clock.add(40_000);
     }
     assert!(last > WITHIN_MS / 2, "it was repeated for a while: {last}");
-    assert!(last + DEADLINE_MS + LAG_MS < WITHIN_MS, "the last call at {last} ms must be over within the window");
+    assert!(
+        last + DEADLINE_MS + LAG_MS < WITHIN_MS,
+        "the last call at {last} ms must be over within the window"
+    );
     let calls = world.remote.calls().len();
     question(&world.again().await.unwrap());
     assert_eq!(world.remote.calls().len(), calls);
@@ -227,10 +236,13 @@ async fn a_repeat_whose_window_ended_while_it_was_published_is_not_sent() {
     world.clock.add(WITHIN_MS - DEADLINE_MS - LAG_MS - 900);
     let clock = world.clock.clone();
     // The first commit claims, the second one intends.
-    world.store.trouble_at(2, Trouble::Then(hook(move || {
-        let clock = clock.clone();
-        async move { clock.add(950) }
-    })));
+    world.store.trouble_at(
+        2,
+        Trouble::Then(hook(move || {
+            let clock = clock.clone();
+            async move { clock.add(950) }
+        })),
+    );
     let step = world.again().await.unwrap();
     assert_eq!(world.remote.calls().len(), 1, "{:?}", step.rest);
     let entries = world.entries().await;
@@ -271,16 +283,23 @@ async fn a_stop_settles_what_runs_and_starts_nothing_more() {
                 .build()
                 .unwrap();
             let raise = stop.clone();
-            world.remote.script("t1", [Act::LandThen(hook(move || {
-                let stop = raise.clone();
-                async move { stop.store(true, SeqCst) }
-            }))]);
+            world.remote.script(
+                "t1",
+                [Act::LandThen(hook(move || {
+                    let stop = raise.clone();
+                    async move { stop.store(true, SeqCst) }
+                }))],
+            );
             if lapse {
                 world.store.trouble_at(2, Trouble::HoldLost);
             }
             let envelope = world.fresh(plan(&[("note", "t1"), ("note", "t2")]));
-            let step =
-                if drives { engine.drive(envelope, Wait::default()).await } else { engine.step(envelope).await }.unwrap();
+            let step = if drives {
+                engine.drive(envelope, Wait::default()).await
+            } else {
+                engine.step(envelope).await
+            }
+            .unwrap();
             assert!(matches!(step.rest, Rest::Until { .. }), "{:?}", step.rest);
             assert_eq!(world.remote.calls().len(), 1);
             assert_eq!((world.state(1).await, world.state(2).await), (State::Succeeded, State::Planned));

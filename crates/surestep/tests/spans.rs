@@ -1,4 +1,18 @@
 //! Spans have stable names: dashboards are built on them.
+//!
+//! A binary of its own: which spans are recorded is remembered per process, and other tests record none.
+
+#![expect(clippy::unwrap_used, reason = "a test that meets something unexpected stops there")]
+
+#[path = "engine/common.rs"]
+#[allow(
+    dead_code,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::wildcard_enum_match_arm,
+    reason = "a part of it is used here"
+)]
+mod common;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -7,7 +21,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-use crate::common::*;
+use common::*;
 
 #[derive(Clone, Default)]
 struct Names(Arc<Mutex<Seen>>);
