@@ -24,7 +24,7 @@ scratch folder="target/scratch":
 
 # The kill sweeps at length: so many runs, each killed up to three times at random, and all pairs of boundaries.
 kill-sweep runs="2000":
-    SURESTEP_KILL_RUNS={{runs}} SURESTEP_PAIR_SHARE=1 cargo test --release -p surestep-tests --test e2e kill_ -- --nocapture
+    SURESTEP_KILL_RUNS={{runs}} SURESTEP_PAIR_SHARE=1 SURESTEP_ALL_PAIRS=1 cargo test --release -p surestep-tests --test e2e kill_ -- --nocapture
 
 fmt:
     cargo fmt --all

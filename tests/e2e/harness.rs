@@ -155,6 +155,12 @@ impl Ran {
     }
 }
 
+/// What "same end" compares: the verdict, and each operation's number, key, state and receipt `ref`, in order.
+pub(crate) type End = (Option<String>, Vec<EndLine>);
+
+/// One operation of an [`End`].
+pub(crate) type EndLine = (u32, String, String, Option<String>);
+
 /// `show --json`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(crate) struct Show {
@@ -184,8 +190,8 @@ pub(crate) struct ShownReceipt {
 }
 
 impl Show {
-    /// What "same end" compares: order, keys, states, receipt refs, verdict.
-    pub(crate) fn end(&self) -> (Option<String>, Vec<(u32, String, String, Option<String>)>) {
+    /// What "same end" compares.
+    pub(crate) fn end(&self) -> End {
         let line = |o: &ShownOperation| {
             (o.n, o.key.clone(), o.state.clone(), o.receipt.as_ref().map(|r| r.reference.clone()))
         };

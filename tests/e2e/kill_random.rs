@@ -6,7 +6,7 @@
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::harness::{Scratch, commits, random, workspace};
+use crate::harness::{End, Scratch, commits, random, workspace};
 
 /// Where a kill fell, read from the journal after it.
 #[derive(Debug, Default)]
@@ -32,7 +32,7 @@ impl Kills {
 }
 
 fn runs() -> usize {
-    std::env::var("SURESTEP_KILL_RUNS").ok().and_then(|n| n.parse().ok()).unwrap_or(200)
+    std::env::var("SURESTEP_KILL_RUNS").ok().and_then(|n| n.parse().ok()).unwrap_or(40)
 }
 
 /// Kills a child at a moment that is aimed at; false if it was faster.
@@ -103,7 +103,7 @@ fn one_run(
     session: &str,
     terminal: usize,
     whole: Duration,
-    expected: &(Option<String>, Vec<(u32, String, String, Option<String>)>),
+    expected: &End,
     kills: &std::sync::Mutex<Kills>,
 ) {
     let scratch = Scratch::new();

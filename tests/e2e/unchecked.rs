@@ -91,7 +91,7 @@ fn with_the_guard_killed_too_a_person_is_asked_and_resolve_ends_it_without_a_ter
 
 #[test]
 fn killed_anywhere_with_its_guard_it_never_lands_twice() {
-    let runs = std::env::var("SURESTEP_KILL_RUNS").ok().and_then(|n| n.parse().ok()).unwrap_or(100);
+    let runs = std::env::var("SURESTEP_KILL_RUNS").ok().and_then(|n| n.parse().ok()).unwrap_or(40);
     let plan = workspace().join("fixtures/plans/unchecked.json");
     let plan = plan.to_str().expect("a plain path");
     let mut asked = 0;

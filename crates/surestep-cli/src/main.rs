@@ -1,7 +1,7 @@
 //! The `surestep` command: durable agent turns on the command line.
 //!
 //! stdout is data, stderr is talk. One file per group of commands; what a person reads after anything but success is a
-//! [`fail::Fail`], made in `fails` (errors) and `rests` (where a turn stands). Where the decisions live: design §10.
+//! [`fail::Fail`], made in `fails` (errors) and `rests` (where a turn stands). What each command does stands in the README.
 
 #![expect(clippy::result_large_err, reason = "a `Fail` is made once, and ends the command")]
 

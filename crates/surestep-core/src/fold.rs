@@ -2,7 +2,7 @@
 //!
 //! [`Session::take`] takes one commit and refuses whatever the protocol does not allow, so a journal that loads is
 //! a journal that the protocol could have written. The table that moves an operation is in
-//! [`operation`](crate::operation).
+//! [`operation`].
 
 use std::sync::Arc;
 

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! bytes --text--> &str --check------> typed reading (serde_json, borrowed raw text)
-//!                   \----canonical--> the text that is stored, executed and hashed (design, §4)
+//!                   \----canonical--> the text that is stored, executed and hashed (docs/protocol.md, "Identity")
 //! ```
 //!
 //! Invariants: the nesting of the input lives on a heap stack of at most `depth_max` frames, never on ours; no input
@@ -151,7 +151,7 @@ pub fn check(text: &str, depth_max: usize) -> Result<(), JsonError> {
     Reader::new(text, depth_max, None).run().map(drop)
 }
 
-/// Checks a whole document and gives its canonical text (design, §4).
+/// Checks a whole document and gives its canonical text (docs/protocol.md, "Identity").
 ///
 /// Keys are sorted by the bytes of their decoded UTF-8, insignificant white space is gone, numbers stand as written,
 /// and strings escape only `"`, `\` and what is below U+0020.

@@ -54,7 +54,7 @@ pub struct Seed<'a> {
 }
 
 impl Key {
-    /// Derives the key of an operation (design, §4).
+    /// Derives the key of an operation (docs/protocol.md, "Identity").
     ///
     /// ```
     /// # use surestep_core::{Key, Seed};

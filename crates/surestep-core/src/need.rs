@@ -1,4 +1,4 @@
-//! What a session needs now: the order of things inside a step (design §3.4), as one pure function.
+//! What a session needs now: the order of things inside a step (docs/protocol.md), as one pure function.
 //!
 //! Doubts first, then binding, then the lowest unsettled operation, then the end. The same function answers a
 //! caller who does not hold the session (whether a step would do anything at all) and the turn that does.

@@ -127,7 +127,7 @@ impl Turn {
         self.push(entry.into(), now)
     }
 
-    fn doubt(
+    pub(crate) fn doubt(
         &mut self,
         operation: &Operation,
         attempt: Attempt,

@@ -159,6 +159,14 @@ impl Turn {
         if self.claim(now)? {
             return self.stage(now, None);
         }
+        if let Need::Intend(op) | Need::Look(op) = need
+            && let Some(found) = self.session().operation(op).filter(|o| o.state == State::Intended).cloned()
+        {
+            // Under way by our own hold, and not by this value: whoever was at it is gone, so it is a doubt.
+            let attempt = found.attempt().map_or(Attempt::LOST, |a| a.number);
+            self.doubt(&found, attempt, None, None, now)?;
+            return self.next(now);
+        }
         match need {
             Need::Rest(why) => self.stage_or_rest(now, why),
             Need::Execute(op, attempt) if self.pending.is_empty() => Ok(self.execute(op, attempt)),

@@ -6,6 +6,8 @@
 //! restart come on top of it and are enumerated too. Each history is then driven on, undisturbed, to its end, which
 //! must be the end of the control.
 
+#![allow(clippy::panic, clippy::print_stderr, reason = "test support")]
+
 mod common;
 
 use common::{Config, explore, plan};

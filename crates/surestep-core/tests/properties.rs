@@ -1,6 +1,13 @@
 //! Random plans, histories and damage. The harness takes random numbers as the choices of a history, so a failure
 //! shrinks to the fewest and simplest things that go wrong.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::wildcard_enum_match_arm,
+    reason = "test support"
+)]
+
 mod common;
 
 use common::*;

@@ -105,7 +105,7 @@ impl Builder {
     }
 
     /// A flag that asks the engine to start nothing more: once it is true, what runs is settled, no further intent is
-    /// published, the session is let go, and the step rests with [`Rest::Until`]. Default: a flag that nobody sets.
+    /// published, the session is let go, and the step rests with [`Rest::Until`](surestep_core::Rest). Default: a flag that nobody sets.
     #[must_use]
     pub fn stop(mut self, stop: Arc<AtomicBool>) -> Self {
         self.stop = stop;

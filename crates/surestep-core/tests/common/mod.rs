@@ -13,6 +13,7 @@
     clippy::indexing_slicing,
     clippy::panic,
     clippy::print_stderr,
+    clippy::wildcard_enum_match_arm,
     reason = "test support"
 )]
 
@@ -1029,15 +1030,12 @@ pub fn explore(config: &Config, plan: &Plan) -> Result<Explored, String> {
         }
     }
     // From everywhere, undisturbed, the turn comes to its end: no waiting in circles.
-    for start in 0..follows.len() {
+    for (start, trace) in traces.iter().enumerate() {
         let (mut at, mut steps) = (start, 0);
         while let Some(next) = follows[at] {
             (at, steps) = (next, steps + 1);
             if steps > STEPS_MAX {
-                return Err(format!(
-                    "it waits in circles\n  in {config:?}\n  {}",
-                    traces[start].join("\n  ")
-                ));
+                return Err(format!("it waits in circles\n  in {config:?}\n  {}", trace.join("\n  ")));
             }
         }
     }
