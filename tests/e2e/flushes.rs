@@ -28,6 +28,7 @@ fn counted(operations: usize) -> (usize, usize, usize) {
         .arg(plain.get_program())
         .args(plain.get_args())
         .current_dir(scratch.path());
+    traced.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
     assert!(traced.status().expect("strace runs").success());
     assert_eq!(commits(&scratch.journal("s")), operations + 1);
     let trace = scratch.lines("trace");

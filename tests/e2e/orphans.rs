@@ -116,7 +116,15 @@ fn engine_and_guard_killed_with_a_detached_child_alive_nothing_lands_twice() {
     for sleep in ["1", "5"] {
         let scratch = Scratch::bare();
         // The command itself ends; only the detached child lands, before and after the deadline of 3 s.
-        plan(&scratch, &orphan("python", sleep), 3, true);
+        // A second attempt would land at once.
+        let first = orphan("python", sleep);
+        let second = "echo \"$SURESTEP_KEY\" >> forge/landed";
+        plan(
+            &scratch,
+            &format!("if [ \"$SURESTEP_ATTEMPT\" -gt 1 ]; then {second}; exit; fi; {first}"),
+            3,
+            true,
+        );
         let mut child = start(&scratch);
         let guards: Vec<u32> = below(child.id());
         let orphan = scratch.lines("forge/pid").concat();
@@ -132,7 +140,7 @@ fn engine_and_guard_killed_with_a_detached_child_alive_nothing_lands_twice() {
         child.wait().expect("reaped");
         assert!(alive(&orphan), "the detached child lives on");
         scratch.run(&["resume", "orphan", "--wait=60s"]).exits(0);
-        std::thread::sleep(Duration::from_millis(200));
+        wait_for("the end of the detached child", Duration::from_secs(20), || !alive(&orphan));
         assert_eq!(scratch.lines("forge/landed").len(), 1, "sleep {sleep}");
     }
 }
