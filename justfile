@@ -26,6 +26,10 @@ scratch folder="target/scratch":
 kill-sweep runs="2000":
     SURESTEP_KILL_RUNS={{runs}} SURESTEP_PAIR_SHARE=1 SURESTEP_ALL_PAIRS=1 cargo test --release -p surestep-tests --test e2e kill_ -- --nocapture
 
+# Every history of the core with one fault more than CI enumerates: many minutes.
+exhaustive:
+    SURESTEP_DEEP=1 cargo test --release -p surestep-core --test exhaustive every_longer -- --nocapture
+
 fmt:
     cargo fmt --all
 

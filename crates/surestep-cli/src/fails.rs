@@ -227,7 +227,7 @@ fn seen_text(seen: &Observed) -> String {
     let how = match &seen.outcome {
         Outcome::Landed(receipt) => format!("landed ({})", tick(&receipt.reference)),
         Outcome::NotLanded(..) | Outcome::NotSent(_) => "did not land".into(),
-        Outcome::Unknown(_) | Outcome::Over(_) => "ended with an unknown outcome".into(),
+        Outcome::Unknown(_) | Outcome::Ended(_) | Outcome::Over(_) => "ended with an unknown outcome".into(),
     };
     format!("operation {} {how}", seen.op)
 }

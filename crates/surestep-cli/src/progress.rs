@@ -65,7 +65,7 @@ impl Progress {
             Ok(Outcome::NotSent(fault)) => {
                 ("✗", format!("not sent: {}", view::fault_line(fault)), Ink::Doubt)
             }
-            Ok(Outcome::Unknown(fault) | Outcome::Over(fault)) | Err(fault) => {
+            Ok(Outcome::Unknown(fault) | Outcome::Ended(fault) | Outcome::Over(fault)) | Err(fault) => {
                 ("?", format!("outcome unknown: {}", view::fault_line(fault)), Ink::Doubt)
             }
         };

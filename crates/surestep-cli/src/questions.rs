@@ -115,7 +115,7 @@ async fn late(engine: &Engine, session: &Session, question: &Question) -> Vec<Ev
     let said = !question.evidence.is_empty();
     let news = |e: &Evidence| match e.observed {
         Outcome::Landed(_) | Outcome::NotLanded(..) | Outcome::NotSent(_) => true,
-        Outcome::Unknown(_) | Outcome::Over(_) => !said,
+        Outcome::Unknown(_) | Outcome::Ended(_) | Outcome::Over(_) => !said,
     };
     late.into_iter().filter(|e| e.op == question.op && e.key == question.key && news(e)).collect()
 }
@@ -158,7 +158,7 @@ impl LateView {
         let text = match &evidence.observed {
             Outcome::Landed(receipt) => format!("landed: {}", receipt.reference),
             Outcome::NotLanded(fault, _) | Outcome::NotSent(fault) => format!("did not land: {fault}"),
-            Outcome::Over(fault) | Outcome::Unknown(fault) => view::said(fault),
+            Outcome::Ended(fault) | Outcome::Over(fault) | Outcome::Unknown(fault) => view::said(fault),
         };
         Some(Self { attempt: evidence.attempt.value(), text })
     }

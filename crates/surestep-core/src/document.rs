@@ -70,12 +70,17 @@ impl Envelope {
             BadFormat::Newer(what) => Corrupt::TooNew { what },
             BadFormat::Other(why) => Corrupt::Shape { why },
         })?;
-        let fields: EnvelopeFields = serde_json::from_str(text).map_err(shape)?;
-        if let Some(feature) = fields.requires.first() {
+        let requires = all.extra.iter().find(|(name, _)| *name == "requires");
+        let requires: Vec<String> = requires
+            .map(|(_, list)| serde_json::from_str(list.get()).map_err(shape))
+            .transpose()?
+            .unwrap_or_default();
+        if let Some(feature) = requires.first() {
             return Err(Corrupt::TooNew {
                 what: format!("it requires `{feature}`, which this version does not have"),
             });
         }
+        let fields: EnvelopeFields = serde_json::from_str(text).map_err(shape)?;
         let mut commits = Vec::with_capacity(fields.journal.len());
         for (n, raw) in fields.journal.iter().enumerate() {
             let revision = n as u64 + 1;

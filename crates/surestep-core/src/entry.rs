@@ -189,6 +189,8 @@ record! {
         looks: u32,
         /// A person must answer.
         person: bool,
+        /// The worker ended by itself.
+        by_itself: bool,
     }
 }
 

@@ -277,7 +277,7 @@ fn lost_attempt(restored: &Restored, revision: Revision, bound: &BoundOperation)
         machine: String::new(),
         reads: Vec::new(),
         ended: None,
-        over: false,
+        by_itself: false,
         absent: false,
     }
 }

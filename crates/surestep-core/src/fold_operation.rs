@@ -49,7 +49,7 @@ impl Session {
             machine: e.machine.clone().unwrap_or_default(),
             reads: Vec::new(),
             ended: None,
-            over: false,
+            by_itself: false,
             absent: false,
         });
         Ok(())
@@ -120,8 +120,7 @@ impl Session {
         if attempt.ended.is_none() {
             attempt.ended.clone_from(&e.ended);
         }
-        // A take-over that moves an end does not say why; a worker that is over does.
-        attempt.over |= e.ended.is_some() && e.why.is_some();
+        attempt.by_itself |= e.by_itself == Some(true);
         move_by(operation, Event::Doubt)?;
         if let Some(why) = &e.why {
             operation.fault = Some(why.clone());

@@ -12,7 +12,7 @@ use crate::limits::RESTARTS_MAX;
 use crate::operation::State;
 use crate::outcome::{Evidence, Outcome};
 use crate::report::{About, Question, Report, Rest};
-use crate::session::{Operation, Session, ending};
+use crate::session::{AttemptRecord, Operation, Session, ending};
 use crate::time::Now;
 use crate::turn::Turn;
 
@@ -185,10 +185,10 @@ impl View<'_> {
             e.op == operation.number
                 && e.key == operation.bound.key
                 && operation.unaccounted().any(|attempt| {
-                    attempt.number == e.attempt
+                    speaks_of(e, attempt)
                         && match &e.observed {
                             Outcome::Landed(_) | Outcome::NotLanded(..) | Outcome::NotSent(_) => true,
-                            Outcome::Over(_) => attempt.ended.is_none(),
+                            Outcome::Ended(_) | Outcome::Over(_) => attempt.ended.is_none(),
                             Outcome::Unknown(_) => false,
                         }
                 })
@@ -201,7 +201,7 @@ impl View<'_> {
             e.op == operation.number
                 && e.key == operation.bound.key
                 && matches!(e.observed, Outcome::Landed(_))
-                && operation.attempts.iter().any(|attempt| attempt.number == e.attempt)
+                && operation.attempts.iter().any(|attempt| speaks_of(e, attempt))
         })
     }
 
@@ -226,6 +226,11 @@ impl View<'_> {
         };
         standing.map_or(Need::Intend(operation.number), Need::Rest)
     }
+}
+
+/// Late evidence speaks of one attempt under one epoch: after a restored backup attempt numbers come again.
+fn speaks_of(evidence: &Evidence, attempt: &AttemptRecord) -> bool {
+    attempt.number == evidence.attempt && attempt.epoch == evidence.epoch
 }
 
 fn rest_of(operation: &Operation, session: &Session, proof: &Proof, now: &Now) -> Option<Rest> {

@@ -145,7 +145,10 @@ pub enum Outcome {
     NotSent(Fault),
     /// Nobody knows: a timeout, a lost reply, an unclassified error.
     Unknown(Fault),
-    /// Nobody knows whether it landed, but it is over: everything that worked on it is gone.
+    /// Nobody knows whether it landed, but its worker ended by itself, with an answer that decides nothing: an exit
+    /// code. If a look-up then earns that it did not land, it counts as a refusal.
+    Ended(Fault),
+    /// Nobody knows whether it landed, but it is over: everything that worked on it was cut or died.
     Over(Fault),
 }
 

@@ -5,6 +5,7 @@
 
 use crate::bind::bind_body;
 use crate::bound::{Approval, RecoveryClass};
+use crate::commit::Fields;
 use crate::ids::{Digest, Kind, SessionId, TurnNumber};
 use crate::json::{self, DEPTH_FILE_MAX, JsonError};
 use crate::key::Key;
@@ -119,7 +120,7 @@ pub enum PlanError {
     #[error("the plan is not usable JSON: {0}")]
     Json(#[from] JsonError),
     /// Its format is newer than this version.
-    #[error("the plan's format is `{found}`, this version reads `{PLAN_FORMAT}`")]
+    #[error("the plan is of a newer version: {found}")]
     TooNew {
         /// What it says.
         found: String,
@@ -219,6 +220,25 @@ const PLAN_FIELDS: &[&str] =
 const OPERATION_FIELDS: &[&str] =
     &["kind", "repo", "target", "body", "call_id", "approval", "attempts", "deadline_s", "lag_s"];
 
+impl PlannedOperation {
+    /// An operation with the terms of its kind.
+    #[must_use]
+    pub fn new(kind: Kind, repo: impl Into<String>, target: impl Into<String>, body: Raw) -> Self {
+        Self {
+            kind,
+            repo: repo.into(),
+            target: target.into(),
+            body,
+            call_id: None,
+            approval: None,
+            attempts: None,
+            deadline_s: None,
+            lag_s: None,
+            extra: Extra::default(),
+        }
+    }
+}
+
 impl Plan {
     /// A plan of some operations, with the verdict that it reaches.
     #[must_use]
@@ -246,38 +266,32 @@ impl Plan {
         let text = json::text(bytes)?;
         json::check(text, DEPTH_FILE_MAX)?;
         let shape = |e: serde_json::Error| PlanError::Shape { why: e.to_string() };
-        let fields: crate::commit::Fields = serde_json::from_str(text).map_err(shape)?;
+        let fields: Fields = serde_json::from_str(text).map_err(shape)?;
         crate::commit::check_format(&fields.extra, "surestep.plan/").map_err(|bad| match bad {
             crate::commit::BadFormat::Newer(found) => PlanError::TooNew { found },
             crate::commit::BadFormat::Other(why) => PlanError::Shape { why },
         })?;
-        let plan: Self = serde_json::from_str(text).map_err(shape)?;
-        plan.refuse_unknown_fields()?;
-        Ok(plan)
+        check_fields(&fields, "$", PLAN_FIELDS, &["operations"])?;
+        let operations = fields.extra.iter().find(|(name, _)| *name == "operations");
+        let operations: Vec<Raw> = operations
+            .map(|(_, list)| serde_json::from_str(list.get()))
+            .transpose()
+            .map_err(shape)?
+            .unwrap_or_default();
+        for (n, operation) in operations.iter().enumerate() {
+            let path = format!("$.operations[{n}]");
+            let wrong = |e: serde_json::Error| PlanError::Shape { why: format!("`{path}`: {e}") };
+            let fields = serde_json::from_str(operation.as_str()).map_err(wrong)?;
+            check_fields(&fields, &path, OPERATION_FIELDS, &["kind", "repo", "target", "body"])?;
+            drop(serde_json::from_str::<PlannedOperation>(operation.as_str()).map_err(wrong)?);
+        }
+        serde_json::from_str(text).map_err(shape)
     }
 
     /// The turn that it is for.
     #[must_use]
     pub fn turn_number(&self) -> TurnNumber {
         self.turn.unwrap_or(TurnNumber::FIRST)
-    }
-
-    /// Keys that a caller supplies are ignored and derived anew; `ext` is for the caller.
-    fn refuse_unknown_fields(&self) -> Result<(), PlanError> {
-        let check = |extra: &Extra, at: String, known: &[&str]| match extra
-            .iter()
-            .find(|(name, _)| !matches!(*name, "ext" | "key"))
-        {
-            None => Ok(()),
-            Some((name, _)) => {
-                Err(PlanError::UnknownField { path: format!("{at}.{name}"), hint: nearest(name, known) })
-            }
-        };
-        check(&self.extra, "$".into(), PLAN_FIELDS)?;
-        for (n, operation) in self.operations.iter().enumerate() {
-            check(&operation.extra, format!("$.operations[{n}]"), OPERATION_FIELDS)?;
-        }
-        Ok(())
     }
 
     /// What makes two plans equal: turn, operations (without `call_id`), verdict. Words of explanation do not count,
@@ -306,6 +320,20 @@ impl Plan {
         let text = serde_json::to_string(&what).map_err(|e| PlanError::Shape { why: e.to_string() })?;
         let text = json::canonical(&text, DEPTH_FILE_MAX)?;
         Ok(Digest::of(text.as_bytes()))
+    }
+}
+
+/// A field that nobody reads would silently do nothing. Keys that a caller supplies are ignored and derived anew;
+/// `ext` is for the caller.
+fn check_fields(fields: &Fields, at: &str, known: &[&str], required: &[&str]) -> Result<(), PlanError> {
+    let has = |wanted: &str| fields.extra.iter().any(|(name, _)| name == wanted);
+    let strange = |name: &str| !known.contains(&name) && !matches!(name, "ext" | "key");
+    if let Some((name, _)) = fields.extra.iter().find(|(name, _)| strange(name)) {
+        return Err(PlanError::UnknownField { path: format!("{at}.{name}"), hint: nearest(name, known) });
+    }
+    match required.iter().find(|name| !has(name)) {
+        Some(name) => Err(PlanError::Shape { why: format!("`{at}` has no `{name}`") }),
+        None => Ok(()),
     }
 }
 

@@ -35,8 +35,8 @@ pub struct AttemptRecord {
     pub reads: Vec<Mark>,
     /// When it was known to be over.
     pub ended: Option<Mark>,
-    /// Its own worker said that it is over, without saying whether it landed.
-    pub over: bool,
+    /// Its worker ended by itself, without saying whether it landed.
+    pub by_itself: bool,
     /// It is known not to have landed.
     pub absent: bool,
 }

@@ -44,21 +44,27 @@ impl Turn {
                     Some(Pause::from_now(now, backoff_ms(&operation, attempt, attempt.value().min(8))));
                 self.fail(op, key, attempt, Via::Engine, fault, Counts::Nothing, false, rest, now)
             }
-            Outcome::Unknown(fault) => self.doubt(&operation, attempt, Some(fault), None, now),
+            Outcome::Unknown(fault) => self.doubt(&operation, attempt, Some(fault), None, false, now),
+            Outcome::Ended(fault) => {
+                self.doubt(&operation, attempt, Some(fault), Some(now.mark.clone()), true, now)
+            }
             Outcome::Over(fault) => {
-                let ended = Some(now.mark.clone());
-                self.doubt(&operation, attempt, Some(fault), ended, now)
+                self.doubt(&operation, attempt, Some(fault), Some(now.mark.clone()), false, now)
             }
         }
     }
 
     pub(crate) fn settle_evidence(&mut self, op: OpNumber, seen: &Evidence, now: &Now) -> Result<(), Misfit> {
-        if let Outcome::Over(fault) = &seen.observed {
-            let Some(operation) = self.session().operation(op).cloned() else { return Ok(()) };
-            let ended = seen.ended.clone().or_else(|| Some(now.mark.clone()));
-            return self.doubt(&operation, seen.attempt, Some(fault.clone()), ended, now);
-        }
-        self.settled(op, seen.attempt, seen.observed.clone(), Via::Late, now)
+        let (fault, by_itself) = match &seen.observed {
+            Outcome::Ended(fault) => (fault, true),
+            Outcome::Over(fault) => (fault, false),
+            Outcome::Landed(_) | Outcome::NotLanded(..) | Outcome::NotSent(_) | Outcome::Unknown(_) => {
+                return self.settled(op, seen.attempt, seen.observed.clone(), Via::Late, now);
+            }
+        };
+        let Some(operation) = self.session().operation(op).cloned() else { return Ok(()) };
+        let ended = seen.ended.clone().or_else(|| Some(now.mark.clone()));
+        self.doubt(&operation, seen.attempt, Some(fault.clone()), ended, by_itself, now)
     }
 
     fn land(&mut self, operation: &Operation, receipt: Receipt, via: Via, now: &Now) -> Result<(), Misfit> {
@@ -133,6 +139,7 @@ impl Turn {
         attempt: Attempt,
         why: Option<Fault>,
         ended: Option<Mark>,
+        by_itself: bool,
         now: &Now,
     ) -> Result<(), Misfit> {
         // What would be repeated at once waits as a refusal would.
@@ -148,6 +155,7 @@ impl Turn {
             rest: repeats.then(|| Pause::from_now(now, backoff_ms(operation, attempt, exponent))),
             looks: None,
             person: None,
+            by_itself: by_itself.then_some(true),
             extra: Extra::default(),
         };
         self.push(entry.into(), now)
@@ -182,7 +190,7 @@ impl Turn {
             }
             Finding::Conflict(fault) if wait_ms > 0 => self.looked_too_early(&operation, fault, wait_ms, now),
             // Its worker ended by itself and it is not there: a refusal, if not in so many words.
-            Finding::NotLanded if operation.attempt().is_some_and(|a| a.over) => {
+            Finding::NotLanded if operation.attempt().is_some_and(|a| a.by_itself) => {
                 let why = operation.fault.as_ref().map(|f| format!(": {}", f.message)).unwrap_or_default();
                 let fault =
                     Fault::new("not_found", format!("it ended, and the look-up did not find it{why}"));
@@ -241,6 +249,7 @@ impl Turn {
             rest: Some(Pause::from_now(now, wait_ms)),
             looks: Some(looks_unknown),
             person,
+            by_itself: None,
             extra: Extra::default(),
         };
         self.push(Entry::from(entry), now)

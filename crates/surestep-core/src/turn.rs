@@ -164,7 +164,7 @@ impl Turn {
         {
             // Under way by our own hold, and not by this value: whoever was at it is gone, so it is a doubt.
             let attempt = found.attempt().map_or(Attempt::LOST, |a| a.number);
-            self.doubt(&found, attempt, None, None, now)?;
+            self.doubt(&found, attempt, None, None, false, now)?;
             return self.next(now);
         }
         match need {
@@ -251,6 +251,7 @@ impl Turn {
                 rest: None,
                 looks: None,
                 person: None,
+                by_itself: None,
                 extra: Extra::default(),
             };
             self.push(entry.into(), now)?;

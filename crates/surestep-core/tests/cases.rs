@@ -973,7 +973,7 @@ fn what_ended_by_itself_and_is_not_there_counts_as_an_answer_and_waits() {
     let (mut shelf, mut intent) = Shelf::begun(&plan(1), &terms(&local, 1));
     let mut at = now("b1", 5_000);
     for answers in 1..=3 {
-        let turn = intent.settle(Outcome::Over(fault("exit 1")), &at);
+        let turn = intent.settle(Outcome::Ended(fault("exit 1")), &at);
         let doubt = shelf.reconcile(turn, &at);
         let rest = shelf.rest(doubt.resolve(Finding::NotLanded, &at), &at);
         let operation = shelf.operation(1);
@@ -1155,7 +1155,14 @@ fn a_late_refusal_of_one_attempt_leaves_the_others_open() {
         (Attempt::FIRST, Outcome::NotLanded(fault("refused"), Retry::Backoff)),
     ] {
         let mut shelf = shelf.clone();
-        shelf.late.push(Evidence { op: op(1), key, attempt, epoch: Epoch::FIRST, observed, ended: None });
+        shelf.late.push(Evidence {
+            op: op(1),
+            key,
+            attempt,
+            epoch: Epoch::new(u64::from(attempt.value())),
+            observed,
+            ended: None,
+        });
         drop(shelf.commit_on(shelf.turn(3, fenced()), &now("b1", 1_600)));
         let stands = shelf.operation(1);
         assert!(stands.attempts.iter().all(|a| a.absent == (a.number == attempt)), "{stands:?}");

@@ -210,8 +210,11 @@ fn execute(runner: &Runner, call: &Call) -> Outcome {
         Ok(report) => report,
         Err(error) => return no_report(error),
     };
-    let over =
-        |fault| if report.survivors.is_empty() { Outcome::Over(fault) } else { Outcome::Unknown(fault) };
+    let over = |fault| match &report.exit {
+        _ if !report.survivors.is_empty() => Outcome::Unknown(fault),
+        Exit::Code(_) if !report.cut => Outcome::Ended(fault),
+        Exit::Code(_) | Exit::Signal(_) | Exit::NotStarted(_) | Exit::Unknown(_) => Outcome::Over(fault),
+    };
     match (&report.exit, read(&report, target)) {
         (Exit::NotStarted(why), _) => runner.nothing_ran(why),
         (Exit::Code(0), Some(Reply::Done(how))) => Outcome::Landed(receipt(&id, how)),
@@ -270,7 +273,7 @@ fn refused(standing: Result<Standing, Silent>, id: &str, why: Fault) -> Outcome 
         }
         Err(silent) => {
             let why = Fault::new("rejected", format!("{}; then {}", why.message, silent.fault));
-            Outcome::Over(why)
+            Outcome::Ended(why)
         }
     }
 }

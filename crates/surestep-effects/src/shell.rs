@@ -200,7 +200,8 @@ fn execute(guard: &Guard, attempt: &Attempt) -> Outcome {
         }
         _ if !report.survivors.is_empty() => Outcome::Unknown(fault("survivors", &report)),
         Exit::Code(_) | Exit::Signal(_) if report.cut => Outcome::Over(fault("timeout", &report)),
-        Exit::Code(_) | Exit::Signal(_) => Outcome::Over(fault("exit", &report)),
+        Exit::Code(_) => Outcome::Ended(fault("exit", &report)),
+        Exit::Signal(_) => Outcome::Over(fault("signal", &report)),
         Exit::Unknown(_) => Outcome::Unknown(fault("lost", &report)),
     }
 }

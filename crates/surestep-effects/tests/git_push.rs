@@ -179,7 +179,7 @@ async fn a_remote_that_cannot_be_read_says_nothing() {
     let op = Op::new(&repo.remote, MAIN, &op_body);
     fs::rename(&repo.remote, repo.desk.path("away.git")).unwrap();
     assert_eq!(repo.look_as(&op).await, "unknown git");
-    assert_eq!(repo.push_as(&op).await, "over git", "a path: it is over, whatever it was");
+    assert_eq!(repo.push_as(&op).await, "ended git", "a path: it is over, whatever it was");
     fs::rename(repo.desk.path("away.git"), &repo.remote).unwrap();
     // Nothing is known either where our own repository is gone.
     fs::rename(repo.desk.path("clone"), repo.desk.path("gone")).unwrap();
@@ -192,7 +192,7 @@ async fn a_name_means_the_commit_of_the_first_execution() {
     let first = repo.commit("first");
     assert_eq!(repo.look("HEAD").await, "not landed");
     hook(Path::new(&repo.remote), "pre-receive", "exit 1");
-    assert_eq!(repo.push("HEAD").await, "over remote_rejected");
+    assert_eq!(repo.push("HEAD").await, "ended remote_rejected");
     fs::remove_file(repo.desk.path("remote.git/hooks/pre-receive")).unwrap();
     let second = repo.commit("second");
     assert_eq!(repo.look("HEAD").await, "not landed");
@@ -245,10 +245,10 @@ async fn hooks_that_say_no_leave_a_doubt() {
     let repo = Repo::new();
     let id = repo.commit("ours");
     hook(&repo.desk.path("clone/.git"), "pre-push", "exit 1");
-    assert_eq!(repo.push(&id).await, "over git");
+    assert_eq!(repo.push(&id).await, "ended git");
     fs::remove_file(repo.desk.path("clone/.git/hooks/pre-push")).unwrap();
     hook(Path::new(&repo.remote), "update", "exit 1");
-    assert_eq!(repo.push(&id).await, "over remote_rejected");
+    assert_eq!(repo.push(&id).await, "ended remote_rejected");
     assert_eq!(repo.look(&id).await, "not landed");
 }
 
@@ -344,7 +344,7 @@ async fn a_daemon_that_is_gone_or_says_no_is_told_apart() {
     hook(Path::new(&repo.remote), "pre-receive", "exit 1");
     let op = Op::new(&daemon.url, MAIN, &body);
     // The remote's own word ends its work; it decides nothing.
-    assert_eq!(repo.push_as(&op).await, "over remote_rejected");
+    assert_eq!(repo.push_as(&op).await, "ended remote_rejected");
     daemon.child.kill().unwrap();
     daemon.child.wait().unwrap();
     assert_eq!(repo.push_as(&op).await, "unknown git");

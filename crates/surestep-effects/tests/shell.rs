@@ -54,10 +54,10 @@ async fn exit_0_is_a_landing_named_by_the_key() {
 #[tokio::test]
 async fn no_other_end_of_a_command_says_that_nothing_happened() {
     let mut desk = Desk::new();
-    assert_eq!(run(&desk, "touch here; exit 3", "").await, "over exit");
-    assert_eq!(run(&desk, "exit 1", "").await, "over exit");
-    assert_eq!(run(&desk, "exit 127", "").await, "over exit");
-    assert_eq!(run(&desk, "kill -9 $$", "").await, "over exit");
+    assert_eq!(run(&desk, "touch here; exit 3", "").await, "ended exit");
+    assert_eq!(run(&desk, "exit 1", "").await, "ended exit");
+    assert_eq!(run(&desk, "exit 127", "").await, "ended exit");
+    assert_eq!(run(&desk, "kill -9 $$", "").await, "over signal");
     assert!(desk.path("here").exists());
     // The guard itself is killed: nobody waits for what it ran.
     assert_eq!(run(&desk, "kill -9 $PPID; sleep 2", "").await, "unknown guard-lost");
@@ -70,7 +70,7 @@ async fn no_other_end_of_a_command_says_that_nothing_happened() {
 async fn only_a_declared_exit_code_is_a_refusal() {
     let desk = Desk::new();
     assert_eq!(run(&desk, "exit 3", r#","refused_exit":[2,3]"#).await, "backoff refused");
-    assert_eq!(run(&desk, "exit 4", r#","refused_exit":[2,3]"#).await, "over exit");
+    assert_eq!(run(&desk, "exit 4", r#","refused_exit":[2,3]"#).await, "ended exit");
     let cut =
         op(r#"{"run":["sh","-c","trap 'exit 3' TERM; sleep 60 & wait"],"refused_exit":[3]}"#).budget_ms(500);
     assert_eq!(word(&desk.execute(&shell(), &cut).await), "over timeout");

@@ -217,9 +217,9 @@ pub(crate) fn file(place: &Place, op: OpNumber, attempt: Attempt) -> std::path::
 impl Record {
     fn evidence(self) -> Option<Evidence> {
         let End { exit, cut, stdout, stderr, ended_boot_ms } = self.end?;
-        let over = |how: String| {
-            let cut = if cut { ", cut at its deadline" } else { "" };
-            Outcome::Over(Fault::new("exit", format!("{how}{cut}: {}", tail(&stderr))))
+        let over = |code: &str, how: String| {
+            let (code, cut) = if cut { ("timeout", ", cut at its deadline") } else { (code, "") };
+            Outcome::Over(Fault::new(code, format!("{how}{cut}: {}", tail(&stderr))))
         };
         let observed = match exit {
             Exit::NotStarted(why) => Outcome::NotSent(Fault::new("not_started", why)),
@@ -229,9 +229,12 @@ impl Record {
                 let detail = format!(r#"{{"exit":0,"stdout":{}}}"#, json::quote(tail(&stdout)));
                 Outcome::Landed(Receipt { detail: Raw::new(detail).ok(), ..receipt }.bounded())
             }
-            Exit::Code(code) => over(format!("exit {code}")),
-            Exit::Signal(signal) => over(format!("ended by signal {signal}")),
-            Exit::Unknown(why) => over(format!("ended, nobody knows how ({why})")),
+            Exit::Code(code) if !cut => {
+                Outcome::Ended(Fault::new("exit", format!("exit {code}: {}", tail(&stderr))))
+            }
+            Exit::Code(code) => over("exit", format!("exit {code}")),
+            Exit::Signal(signal) => over("signal", format!("ended by signal {signal}")),
+            Exit::Unknown(why) => over("lost", format!("ended, nobody knows how ({why})")),
         };
         let Self { operation: op, key, attempt, epoch, boot, .. } = self;
         Some(Evidence { op, key, attempt, epoch, observed, ended: Some(Mark::new(boot, ended_boot_ms)) })

@@ -41,6 +41,7 @@ enum Observed {
     NotLanded,
     NotSent,
     Unknown,
+    Ended,
     Over,
 }
 
@@ -58,6 +59,7 @@ pub(crate) fn keep_late<D: Disk>(disk: &D, place: &Place, evidence: &Evidence) -
         Outcome::NotLanded(fault, _) => (Observed::NotLanded, None, Some(fault)),
         Outcome::NotSent(fault) => (Observed::NotSent, None, Some(fault)),
         Outcome::Unknown(fault) => (Observed::Unknown, None, Some(fault)),
+        Outcome::Ended(fault) => (Observed::Ended, None, Some(fault)),
         Outcome::Over(fault) => (Observed::Over, None, Some(fault)),
     };
     let file = LateFile {
@@ -86,6 +88,7 @@ pub(crate) fn late<D: Disk>(disk: &D, place: &Place) -> Result<Vec<Evidence>, St
             (Observed::NotLanded, None, Some(fault)) => Outcome::NotLanded(fault, Retry::Backoff),
             (Observed::NotSent, None, Some(fault)) => Outcome::NotSent(fault),
             (Observed::Unknown, None, Some(fault)) => Outcome::Unknown(fault),
+            (Observed::Ended, None, Some(fault)) => Outcome::Ended(fault),
             (Observed::Over, None, Some(fault)) => Outcome::Over(fault),
             _ => return Err(corrupt(file, 0, "a landing has a receipt, everything else has a fault")),
         };

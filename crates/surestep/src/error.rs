@@ -107,7 +107,7 @@ impl Observed {
         match &self.outcome {
             Outcome::Landed(_) => "landed, not recorded",
             Outcome::NotLanded(..) | Outcome::NotSent(_) => "did not land, not recorded",
-            Outcome::Unknown(_) | Outcome::Over(_) => "outcome unknown, not recorded",
+            Outcome::Unknown(_) | Outcome::Ended(_) | Outcome::Over(_) => "outcome unknown, not recorded",
         }
     }
 }

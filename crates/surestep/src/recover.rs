@@ -50,7 +50,8 @@ impl Engine {
 
     async fn keep(&self, hands: &mut Hands) -> Option<Box<Observed>> {
         let observed = hands.observed.take()?;
-        let ended = matches!(observed.outcome, Outcome::Over(_)).then(|| self.clock.now().mark);
+        let ended =
+            matches!(observed.outcome, Outcome::Ended(_) | Outcome::Over(_)).then(|| self.clock.now().mark);
         let Observed { op, key, attempt, outcome } = observed.as_ref().clone();
         let evidence = Evidence { op, key, attempt, epoch: hands.epoch, observed: outcome, ended };
         if let Err(e) = self.store.keep_late(&hands.hold.session, &evidence).await {

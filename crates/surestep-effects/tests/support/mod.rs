@@ -161,6 +161,7 @@ pub(crate) fn word(outcome: &Outcome) -> String {
         Outcome::NotLanded(fault, Retry::After { .. }) => format!("after {}", fault.code),
         Outcome::NotSent(fault) => format!("not sent {}", fault.code),
         Outcome::Unknown(fault) => format!("unknown {}", fault.code),
+        Outcome::Ended(fault) => format!("ended {}", fault.code),
         Outcome::Over(fault) => format!("over {}", fault.code),
     }
 }

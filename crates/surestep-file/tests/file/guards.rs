@@ -134,10 +134,10 @@ async fn guards_that_ended_answer_for_their_attempts() {
     assert_eq!(landed.reference, key('1').to_string());
     assert_eq!(landed.detail.as_ref().unwrap().as_str(), r#"{"exit":0,"stdout":"out\n"}"#);
     assert!(matches!(&seen[1], Outcome::Landed(receipt) if receipt.reference == "c0ffee"));
-    assert_eq!(seen[2], Outcome::Over(Fault::new("exit", "exit 3: no space")));
+    assert_eq!(seen[2], Outcome::Ended(Fault::new("exit", "exit 3: no space")));
     assert_eq!(
         seen[3],
-        Outcome::Over(Fault::new("exit", "ended by signal 9, cut at its deadline: no space"))
+        Outcome::Over(Fault::new("timeout", "ended by signal 9, cut at its deadline: no space"))
     );
     assert!(matches!(seen[4], Outcome::Over(_)));
     assert_eq!(seen[5], Outcome::NotSent(Fault::new("not_started", "no such program")));
