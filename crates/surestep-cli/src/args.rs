@@ -17,8 +17,9 @@ use crate::duration;
     arg_required_else_help = true
 )]
 #[command(
-    after_help = "Exit codes: 0 done · 2 usage or plan · 3 failed · 4 a person must answer · 5 rests until a time · \
-    6 held by another · 8 damaged · 10 no such session · 11 store · 12 wait limit\n\
+    after_help = "Exit codes: 0 done · 1 unexpected · 2 usage or plan · 3 failed · 4 a person must answer · \
+    5 rests until a time · 6 held by another · 7 written by a newer version · 8 damaged · \
+    9 not from this store's journal · 10 no such session · 11 store · 12 wait limit · 13 cancelled\n\
     New here? Run `surestep demo`."
 )]
 pub(crate) struct Cli {
@@ -79,6 +80,12 @@ pub(crate) enum Command {
     Questions,
     /// Answer an open question about one operation
     Resolve(Resolve),
+    /// Allow an operation that waits for a person's yes; `resume` then runs it
+    Approve(Decide),
+    /// Forbid an operation that waits for a person's yes: it is never run, and the turn fails
+    Deny(Decide),
+    /// Cancel a session's open turn: nothing more is started; what is in doubt is settled first
+    Cancel(Cancel),
     /// Explain an operation, an error code or a kind of effect
     #[command(
         override_usage = "surestep explain SESSION OP\n       surestep explain code CODE\n       surestep explain kind KIND"
@@ -116,6 +123,7 @@ pub(crate) struct Wait {
 
 /// Arguments of `resume`.
 #[derive(Debug, Args)]
+#[command(override_usage = "surestep resume <SESSION> | --all [--wait[=<DURATION>]]")]
 pub(crate) struct Resume {
     /// The session
     #[arg(required_unless_present = "all", conflicts_with = "all")]
@@ -161,10 +169,44 @@ pub(crate) struct Resolve {
     pub(crate) dry_run: bool,
 }
 
+/// Arguments of `approve` and `deny`.
+#[derive(Debug, Args)]
+#[command(after_help = "There is no undo. The word, your name and your reason are written into the journal.")]
+pub(crate) struct Decide {
+    /// The session
+    pub(crate) session: String,
+    /// The operation's number from 1, or the start of its key (4 digits at least)
+    pub(crate) op: String,
+    /// Why you say so
+    #[arg(long, value_name = "TEXT", required = true)]
+    pub(crate) because: String,
+    /// Only say what would happen
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+/// Arguments of `cancel`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "There is no undo. What landed stays landed. The word, your name and your reason are written into the \
+    journal. What is in doubt is settled first: `resume` goes on with that, and ends the turn."
+)]
+pub(crate) struct Cancel {
+    /// The session
+    pub(crate) session: String,
+    /// Why you say so
+    #[arg(long, value_name = "TEXT", required = true)]
+    pub(crate) because: String,
+    /// Only say what would happen
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
 /// Arguments of `exec`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The command runs without a shell. --check is one shell line (`sh -c`), and sees $SURESTEP_KEY like the \
+    after_help = "The command runs without a shell. Its output is kept in the receipt (`--json`), not printed.\n\
+    --check is one shell line (`sh -c`), and sees $SURESTEP_KEY like the \
     command: exit 0 says that it landed, 1 that it did not, anything else that nobody can tell.\n\
     Without --check, a command whose outcome was lost becomes a question for you."
 )]
@@ -178,6 +220,9 @@ pub(crate) struct Exec {
     /// How to find out afterwards whether it landed: a shell line
     #[arg(long, value_name = "CMD")]
     pub(crate) check: Option<String>,
+    /// An exit code by which the command says that surely nothing happened: it is tried again (repeatable)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
+    pub(crate) refused_exit: Vec<u8>,
     /// All that works on it runs on this machine, below the guard: no waiting before a check is believed
     #[arg(long)]
     pub(crate) local: bool,
@@ -257,6 +302,7 @@ mod tests {
         let Command::Exec(exec) = parse(line).unwrap().command else { panic!("not `exec`") };
         assert_eq!(exec.command, ["git", "push", "--force", "--", "x"]);
         assert!(parse("surestep exec --session s --target t").is_err());
+        assert!(parse("surestep exec --session s --target t --refused-exit 0 -- x").is_err());
         assert!(parse("surestep exec --session s --target t --turn 0 -- x").is_err());
     }
 

@@ -52,6 +52,19 @@ pub(crate) fn short(ms: u64) -> String {
     }
 }
 
+/// A duration that is left, rounded up: nobody comes back too early because of it.
+pub(crate) fn left(ms: u64) -> String {
+    let unit = match ms {
+        0..1_000 => 1,
+        1_000..10_000 => 100,
+        10_000..120_000 => 1_000,
+        120_000..7_200_000 => 60_000,
+        7_200_000..172_800_000 => 3_600_000,
+        _ => 86_400_000,
+    };
+    short(ms.div_ceil(unit).saturating_mul(unit))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,6 +92,23 @@ mod tests {
             assert!(parse(text).is_err(), "{text}");
         }
         assert!(parse("5x").is_err_and(|why| why.contains("`x`") && why.contains("`5m`")));
+    }
+
+    #[test]
+    fn what_is_left_is_rounded_up() {
+        for (ms, text) in [
+            (0, "0 ms"),
+            (1_201, "1.3 s"),
+            (9_950, "10 s"),
+            (11_001, "12 s"),
+            (119_001, "2 min"),
+            (596_000, "10 min"),
+            (600_000, "10 min"),
+            (7_199_000, "2 h"),
+            (172_700_000, "2 days"),
+        ] {
+            assert_eq!(left(ms), text, "{ms}");
+        }
     }
 
     #[test]

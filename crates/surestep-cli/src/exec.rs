@@ -28,21 +28,50 @@ pub(crate) async fn exec(cx: &Context, args: &args::Exec) -> Result<u8, Fail> {
     plan.session = Some(session.clone());
     plan.turn = args.turn.map(TurnNumber::new);
     plan.task = Some(crate::text::command(args.command.iter().map(String::as_str)));
-    run::run_plan(cx, "surestep.exec/1", session, plan, args.wait).await.map_err(|fail| match fail.code {
-        "SE0207" => bound_already(cx, args, fail),
+    let fix = |fail: Fail, over| match fail.code {
+        "SE0207" => bound_already(cx, args, fail, over),
+        "SE0414" | "SE0417" => next_turn(cx, args, fail),
         _ => fail,
-    })
+    };
+    run::run_plan(cx, "surestep.exec/1", session, plan, args.wait, &fix).await
+}
+
+/// The turn did not complete: to try again is the next turn.
+fn next_turn(cx: &Context, args: &args::Exec, mut fail: Fail) -> Fail {
+    fail.next.truncate(1);
+    fail.next_if(as_next_turn(cx, args), "to try again, once the cause is gone")
+}
+
+/// This command line, as the turn after the one that was named.
+fn as_next_turn(cx: &Context, args: &args::Exec) -> String {
+    let next = args.turn.unwrap_or(1).saturating_add(1).to_string();
+    let codes: Vec<String> = args.refused_exit.iter().map(u8::to_string).collect();
+    let mut words = vec!["exec", "--session", &args.session, "--turn", &next, "--target", &args.target];
+    if let Some(check) = &args.check {
+        words.extend(["--check", check]);
+    }
+    for code in &codes {
+        words.extend(["--refused-exit", code]);
+    }
+    if args.local {
+        words.push("--local");
+    }
+    words.push("--");
+    words.extend(args.command.iter().map(String::as_str));
+    cx.command(&words)
 }
 
 /// The session has another command: the next one is its next turn.
-fn bound_already(cx: &Context, args: &args::Exec, mut fail: Fail) -> Fail {
+fn bound_already(cx: &Context, args: &args::Exec, mut fail: Fail, over: bool) -> Fail {
     let turn = args.turn.unwrap_or(1);
-    fail.next.truncate(1);
-    let next = turn.saturating_add(1).to_string();
-    let mut words = vec!["exec", "--session", &args.session, "--target", &args.target, "--turn", &next, "--"];
-    words.extend(args.command.iter().map(String::as_str));
     fail.what = format!("turn {turn} of {} is another command", crate::text::tick(&args.session));
-    fail.next_if(cx.command(&words), "to run this one as the next turn, once that one is finished")
+    if over {
+        fail.next.clear();
+        let when = format!("turn {turn} is finished: this one as the next turn");
+        return fail.next_if(as_next_turn(cx, args), when);
+    }
+    fail.next.truncate(1);
+    fail.next_if(as_next_turn(cx, args), "to run this one as the next turn, once that one is finished")
 }
 
 /// The shell kind's body: the command as it is, the check as one line for `sh`.
@@ -55,6 +84,10 @@ fn body(args: &args::Exec) -> String {
     let mut body = format!(r#"{{"run":{}"#, list(&command));
     if let Some(check) = &args.check {
         body.push_str(&format!(r#","check":{}"#, list(&["sh", "-c", check])));
+    }
+    if !args.refused_exit.is_empty() {
+        let codes: Vec<String> = args.refused_exit.iter().map(u8::to_string).collect();
+        body.push_str(&format!(r#","refused_exit":[{}]"#, codes.join(",")));
     }
     if args.local {
         body.push_str(r#","local":true"#);
@@ -73,12 +106,13 @@ mod tests {
             session: "s".into(),
             target: "t".into(),
             check: Some("grep -q \"$SURESTEP_KEY\" log".into()),
+            refused_exit: vec![1, 75],
             local: true,
             turn: None,
             wait: args::Wait { wait: None },
             command: vec!["echo".into(), "a \"b\"\n".into()],
         };
-        let expected = r#"{"run":["echo","a \"b\"\n"],"check":["sh","-c","grep -q \"$SURESTEP_KEY\" log"],"local":true}"#;
+        let expected = r#"{"run":["echo","a \"b\"\n"],"check":["sh","-c","grep -q \"$SURESTEP_KEY\" log"],"refused_exit":[1,75],"local":true}"#;
         assert_eq!(body(&args), expected);
         assert!(json::check(&body(&args), 64).is_ok());
     }

@@ -8,7 +8,7 @@ use surestep::{Body, Commit, Envelope, Key, OpNumber, SessionId, exit};
 
 use crate::context::{Context, Store, wall};
 use crate::duration::short;
-use crate::fail::Fail;
+use crate::fail::{Fail, Next};
 use crate::out::Ink;
 use crate::text::{self, line, tick};
 use crate::view::OperationView;
@@ -71,6 +71,15 @@ pub(crate) async fn explain(cx: &Context, what: &[String]) -> Result<u8, Fail> {
         ["kind", kind] => explain_kind(cx, kind),
         ["session", session, op] | [session, op] => operation(cx, session, op).await,
         [code] if codes::page(code).is_some() => explain_code(cx, code),
+        ["kind"] => Err(Fail::usage("SE0101", "explain kind takes the name of a kind of effect")
+            .why(format!("known are: {}", kinds::names().join(", ")))
+            .state("nothing was read")
+            .next("surestep explain kind shell")),
+        [kind] if kinds::describe(kind).is_some() => {
+            Err(Fail::usage("SE0101", format!("{} is a kind of effect: say so", tick(kind)))
+                .state("nothing was read")
+                .next(format!("surestep explain kind {}", text::word(kind))))
+        }
         _ => Err(Fail::usage("SE0101", "explain takes `SESSION OP`, `code CODE` or `kind KIND`")
             .state("nothing was read")
             .next("surestep explain code SE0412")),
@@ -99,11 +108,16 @@ fn explain_kind(cx: &Context, kind: &str) -> Result<u8, Fail> {
     let Some(text) = kinds::describe(kind) else {
         let names = kinds::names();
         let known: Vec<&str> = names.iter().map(String::as_str).collect();
-        let near = nearest(kind, &known).unwrap_or_else(|| "shell".into());
-        return Err(Fail::usage("SE0107", format!("there is no kind {} here", tick(kind)))
-            .why(format!("known are: {}", known.join(", ")))
-            .state("nothing was read")
-            .next(format!("surestep explain kind {near}")));
+        let near = nearest(kind, &known);
+        let did_you_mean =
+            near.as_deref().map_or_else(String::new, |near| format!("did you mean {}? ", tick(near)));
+        let fail = Fail::usage("SE0107", format!("there is no kind {} here", tick(kind)))
+            .why(format!("{did_you_mean}known are: {}", known.join(", ")))
+            .state("nothing was read");
+        let named: Vec<&str> = near.as_deref().map_or(known.clone(), |near| vec![near]);
+        return Err(named
+            .iter()
+            .fold(fail, |fail, kind| fail.next(text::command(["surestep", "explain", "kind", kind]))));
     };
     for line in text.lines() {
         cx.out.put(line);
@@ -185,8 +199,22 @@ fn screen(
     }
     let rest = envelope.standing(&engine.now());
     let fail = rests::of(cx, envelope, &rest, wall(engine));
-    let next = fail.and_then(|fail| fail.next.into_iter().next()).map(|next| next.command);
-    head("next", &next.unwrap_or_else(|| cx.command(&["show", id])));
+    // Not this very command again.
+    let next = fail.and_then(|fail| fail.next.into_iter().find(|next| !explains(&next.command)));
+    head(
+        "next",
+        &match next {
+            None => cx.command(&["show", id]),
+            Some(Next { command, when: Some(when) }) if matches!(rest, surestep::Rest::Finished(_)) => {
+                format!("{command}  # {when}")
+            }
+            Some(Next { command, .. }) => command,
+        },
+    );
+}
+
+fn explains(command: &str) -> bool {
+    command.starts_with("surestep ") && command.contains(" explain ")
 }
 
 /// Why the operation is in its state.

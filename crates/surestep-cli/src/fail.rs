@@ -106,6 +106,11 @@ impl Fail {
         self
     }
 
+    pub(crate) fn nexts(mut self, next: impl IntoIterator<Item = Next>) -> Self {
+        self.next.extend(next);
+        self
+    }
+
     /// The lines for people.
     pub(crate) fn lines(&self, out: &Out) -> Vec<String> {
         let head = match self.kind {

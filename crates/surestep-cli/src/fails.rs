@@ -5,7 +5,7 @@ use surestep::core::plan::nearest;
 use surestep::{Observed, Outcome, PlanError, SessionId, StepError, StoreError, Wall};
 
 use crate::context::Context;
-use crate::duration::short;
+use crate::duration::left;
 use crate::fail::Fail;
 use crate::text::{self, tick};
 use crate::when;
@@ -84,7 +84,7 @@ pub(crate) fn of_store(cx: &Context, error: &StoreError, session: Option<&Sessio
         why.push(text::line(&inner.to_string()));
         source = inner.source();
     }
-    let mut fail = Fail::new(error.code(), error.exit_code(), text::line(&error.to_string())).whys(why);
+    let mut fail = Fail::new(error.code(), error.exit_code(), store_words(error, session)).whys(why);
     if session.is_none()
         && matches!(
             error,
@@ -124,6 +124,19 @@ pub(crate) fn of_store(cx: &Context, error: &StoreError, session: Option<&Sessio
     }
 }
 
+/// What the store says; a byte is named only where one is meant.
+fn store_words(error: &StoreError, session: Option<&SessionId>) -> String {
+    let StoreError::Corrupt { file, offset: 0, why } = error else { return text::line(&error.to_string()) };
+    let shown = text::line(&file.to_string_lossy());
+    let commit = file.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.parse::<u64>().ok());
+    match (commit, session, why.strip_prefix("the commit is missing")) {
+        (Some(n), Some(id), Some(more)) => {
+            text::line(&format!("commit {n} of {} is missing{more} ({shown})", tick(id.as_str())))
+        }
+        _ => text::line(&format!("{shown} is damaged: {why}")),
+    }
+}
+
 /// A plan's refusal.
 pub(crate) fn of_plan(cx: &Context, error: &PlanError, session: Option<&SessionId>) -> Fail {
     let id = session.map_or("SESSION", SessionId::as_str);
@@ -155,6 +168,17 @@ pub(crate) fn of_plan(cx: &Context, error: &PlanError, session: Option<&SessionI
             } else {
                 fail.next_if(cx.command(&["resume", id, "--wait"]), "to finish the open turn first")
             }
+        }
+        // Met while resuming: a bound plan is not corrected.
+        PlanError::UnknownKind { kind, path, .. } if !path.starts_with('$') => {
+            let kind = tick(kind.as_str());
+            Fail { what: format!("there is no kind {kind} here, and session {} has it", tick(id)), ..fail }
+                .why("the session was begun by a program that registers more kinds than this one")
+                .state("nothing was written or started; the bound plan stays as it is")
+                .next_if(
+                    cx.command(&["show", id]),
+                    format!("where it stands; resume it with the program that registers {kind}"),
+                )
         }
         PlanError::UnknownKind { kind, path, known } => {
             let names: Vec<&str> = known.split(", ").collect();
@@ -196,7 +220,7 @@ fn of_refused(cx: &Context, error: &Refused, session: &SessionId) -> Fail {
             Fail { what, until: Some(until), ..fail }
                 .why(format!("an attempt may still land, or become visible, until {}", when::at(until, now)))
                 .state("nothing was recorded; the operation stays in doubt and was not run again")
-                .next_if(cx.again.clone(), format!("in {}", short(wait_ms.saturating_add(999))))
+                .next_if(cx.again.clone(), format!("in {}", left(*wait_ms)))
                 .next_if(
                     format!("{} --now", cx.again),
                     "to take that risk on yourself; it is recorded as an override",

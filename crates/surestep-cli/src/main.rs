@@ -17,6 +17,7 @@ mod fails;
 mod kinds;
 mod list;
 mod log;
+mod offer;
 mod out;
 mod progress;
 mod questions;
@@ -108,13 +109,16 @@ fn start() -> u8 {
 
 async fn command(cx: &Context, command: &Command) -> Result<u8, Fail> {
     match command {
-        Command::Run(args) => run::run(cx, args).await,
+        Command::Run(args) => offer::run(cx, args).await,
         Command::Resume(args) => run::resume(cx, args).await,
         Command::List => list::list(cx).await,
         Command::Show { session } => show::show(cx, session).await,
         Command::Log { session } => log::log(cx, session).await,
         Command::Questions => questions::questions(cx).await,
         Command::Resolve(args) => resolve::resolve(cx, args).await,
+        Command::Approve(args) => resolve::decide(cx, args, true).await,
+        Command::Deny(args) => resolve::decide(cx, args, false).await,
+        Command::Cancel(args) => resolve::cancel(cx, args).await,
         Command::Explain { what } => explain::explain(cx, what).await,
         Command::Exec(args) => exec::exec(cx, args).await,
         Command::Demo(args) => demo::demo(cx, args).await,

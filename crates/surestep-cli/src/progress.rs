@@ -74,6 +74,10 @@ impl Progress {
 
     fn looked(&self, attempt: &Attempt, finding: &Result<Finding, Fault>) {
         let (what, ink) = match finding {
+            // Whose it is, the engine decides: it may be an equal operation's.
+            Ok(Finding::Landed(_)) if !attempt.call.operation.distinguishes => {
+                ("looked: something is there; an equal operation would look the same".to_owned(), Ink::Doubt)
+            }
             Ok(Finding::Landed(_)) => ("looked: it landed".to_owned(), Ink::Good),
             Ok(Finding::NotLanded) => ("looked: not there".to_owned(), Ink::Doubt),
             Ok(Finding::Conflict(fault)) => {

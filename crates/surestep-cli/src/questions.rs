@@ -3,11 +3,14 @@
 //! Each question holds what, where and when, what is known, what each wrong answer would cost, and the exact commands.
 
 use serde::Serialize;
+use surestep::core::entry::Entry;
 use surestep::core::{About, Operation, Session};
-use surestep::{Engine, Evidence, Fault, Outcome, Question, Rest, Revision, Wall, Word, exit};
+use surestep::{
+    Commit, Engine, Envelope, Evidence, Fault, OpNumber, Outcome, Question, Rest, Revision, Wall, Word, exit,
+};
 
 use crate::context::{Context, Store, wall};
-use crate::duration::short;
+use crate::duration::left;
 use crate::fail::Fail;
 use crate::out::Ink;
 use crate::run::{all_sessions, first_of};
@@ -23,6 +26,8 @@ struct QuestionsObject {
     schema: &'static str,
     exit: u8,
     questions: Vec<Asked>,
+    /// Sessions with an open turn that need no person: `resume` goes on with them, now or once they may.
+    unfinished: Vec<String>,
     unreadable: Vec<String>,
 }
 
@@ -75,6 +80,7 @@ pub(crate) async fn questions(cx: &Context) -> Result<u8, Fail> {
     let mut asked = Vec::new();
     let mut codes = vec![exit::DONE];
     let mut unreadable = Vec::new();
+    let mut unfinished = Vec::new();
     for id in all_sessions(cx, &engine).await? {
         let envelope = match engine.read(&id).await {
             Ok(envelope) => envelope,
@@ -89,7 +95,9 @@ pub(crate) async fn questions(cx: &Context) -> Result<u8, Fail> {
         if let Rest::NeedsPerson(question) = envelope.standing(&engine.now()) {
             codes.push(exit::PERSON);
             let late = late(&engine, envelope.session(), &question).await;
-            asked.push(ask(cx, envelope.session(), &question, late, now));
+            asked.push(ask(cx, &envelope, &question, late, now));
+        } else if is_unfinished(envelope.session()) {
+            unfinished.push(id.to_string());
         }
     }
     asked.sort_by(|a, b| (a.since, &a.session).cmp(&(b.since, &b.session)));
@@ -101,9 +109,25 @@ pub(crate) async fn questions(cx: &Context) -> Result<u8, Fail> {
         print(cx, question, now);
     }
     if asked.is_empty() {
-        cx.out.note("surestep: nobody is waited for");
+        cx.out.note("surestep: no open questions");
     }
-    cx.out.object(&QuestionsObject { schema: "surestep.questions/1", exit, questions: asked, unreadable });
+    if !unfinished.is_empty() {
+        let are = if unfinished.len() == 1 { "is" } else { "are" };
+        let other = if asked.is_empty() { "session" } else { "other session" };
+        cx.out.note(&format!(
+            "surestep: {} {are} not finished ({}): {}",
+            text::count(unfinished.len(), other),
+            line(&unfinished.join(", ")),
+            cx.command(&["resume", "--all"])
+        ));
+    }
+    cx.out.object(&QuestionsObject {
+        schema: "surestep.questions/1",
+        exit,
+        questions: asked,
+        unfinished,
+        unreadable,
+    });
     Ok(exit)
 }
 
@@ -120,7 +144,21 @@ async fn late(engine: &Engine, session: &Session, question: &Question) -> Vec<Ev
     late.into_iter().filter(|e| e.op == question.op && e.key == question.key && news(e)).collect()
 }
 
-fn ask(cx: &Context, session: &Session, question: &Question, late: Vec<Evidence>, now: Wall) -> Asked {
+fn is_unfinished(session: &Session) -> bool {
+    session.handed_off.is_none() && session.turn().is_some_and(|turn| turn.ended.is_none())
+}
+
+/// When the plan of an operation was bound: since then its approval is waited for.
+fn bound_at(envelope: &Envelope, op: OpNumber) -> Option<Wall> {
+    let session = envelope.session();
+    let turn =
+        session.turns.iter().find(|turn| session.operations_of(turn).iter().any(|o| o.number == op))?;
+    let binds = |entry: &Entry| matches!(entry, Entry::Bound(e) if e.turn == turn.number);
+    envelope.commits().iter().find(|commit| commit.entries().iter().any(binds)).map(Commit::at)
+}
+
+fn ask(cx: &Context, envelope: &Envelope, question: &Question, late: Vec<Evidence>, now: Wall) -> Asked {
+    let session = envelope.session();
     let fail = rests::person(cx, session, question, now);
     let operation = session.operation(question.op);
     let bound = operation.map(|o| &o.bound);
@@ -142,14 +180,14 @@ fn ask(cx: &Context, session: &Session, question: &Question, late: Vec<Evidence>
         what: fail.what,
         attempt: question.attempt.value(),
         attempts: question.attempts,
-        since: question.since,
+        since: question.since.or_else(|| bound_at(envelope, question.op)),
         deadline: question.deadline,
         next_look: question.next_look,
         absence_in_ms: question.absence_in_ms,
         evidence: question.evidence.iter().map(|(at, fault)| EvidenceView::new(*at, fault)).collect(),
         late: late.iter().filter_map(LateView::new).collect(),
         state: fail.state,
-        answers: answers(cx, session, question),
+        answers: answers(cx, session, question, now),
     }
 }
 
@@ -165,7 +203,7 @@ impl LateView {
 }
 
 /// What may be said, and what it costs to say it wrongly.
-fn answers(cx: &Context, session: &Session, question: &Question) -> Vec<Answer> {
+fn answers(cx: &Context, session: &Session, question: &Question, now: Wall) -> Vec<Answer> {
     let id = session.id.as_str();
     let op = question.op.to_string();
     let command = |flag: &str| cx.command_because(&["resolve", id, &op, flag]);
@@ -177,7 +215,11 @@ fn answers(cx: &Context, session: &Session, question: &Question) -> Vec<Answer> 
     };
     let wait = match question.absence_in_ms {
         0 => "it runs again".to_owned(),
-        ms => format!("it runs again; accepted in {} at the latest, or at once with `--now`", short(ms)),
+        ms => format!(
+            "it runs again; accepted from {} (in {}), or at once with `--now`",
+            when::clock(now.plus_ms(ms), now),
+            left(ms)
+        ),
     };
     let not_landed = Answer {
         word: "not_landed",
@@ -194,7 +236,21 @@ fn answers(cx: &Context, session: &Session, question: &Question) -> Vec<Answer> 
         if_wrong: "if it is not there, nobody will ever do it; what comes after must not need it".into(),
     };
     match question.about {
-        About::Approval => vec![skip],
+        About::Approval => {
+            let approve = Answer {
+                word: "approve",
+                command: cx.command_because(&["approve", id, &op]),
+                means: "it may run, exactly as it is bound; `resume` runs it".into(),
+                if_wrong: "it happens, and surestep undoes nothing".into(),
+            };
+            let deny = Answer {
+                word: "deny",
+                command: cx.command_because(&["deny", id, &op]),
+                means: "it is never run, nor is what comes after it: the turn fails".into(),
+                if_wrong: "what is left must be offered as a new plan".into(),
+            };
+            vec![approve, deny, skip]
+        }
         About::Landing | About::Restarts => vec![landed, not_landed, skip],
         _ => vec![],
     }
@@ -208,7 +264,9 @@ fn print(cx: &Context, question: &Asked, now: Wall) {
     let id = line(&question.session);
     out.put(&format!("{}: {}", out.ink(Ink::Doubt, &format!("question[{}]", question.code)), question.what));
     head("what", &format!("operation {} of session {}, {}", question.n, text::tick(&id), question.key));
-    if let Some(since) = question.since {
+    if let Some(since) = question.since.filter(|_| question.attempts == 0) {
+        head("when", &format!("it waits since {}", when::at(since, now)));
+    } else if let Some(since) = question.since {
         let of = if question.attempts > 1 { format!(" of {}", question.attempts) } else { String::new() };
         head("when", &format!("attempt {}{of} began {}", question.attempt, when::at(since, now)));
     }
@@ -223,6 +281,9 @@ fn print(cx: &Context, question: &Asked, now: Wall) {
             "look",
             &format!("at {}, then say what is there:", view::place(&question.repo, &question.target)),
         );
+    } else {
+        let explain = cx.command(&["explain", &id, &question.n.to_string()]);
+        head("look", &format!("at exactly what would run: {explain}"));
     }
     for (n, answer) in question.answers.iter().enumerate() {
         head(if n == 0 { "answer" } else { "" }, &out.ink(Ink::Strong, &answer.command));
@@ -254,14 +315,22 @@ fn known(question: &Asked) -> Vec<String> {
 }
 
 /// What a wrong answer costs, in lines: of one word, or of all.
-pub(crate) fn costs(cx: &Context, session: &Session, question: &Question, of: Option<Word>) -> Vec<String> {
+pub(crate) fn costs(
+    cx: &Context,
+    session: &Session,
+    question: &Question,
+    of: Option<Word>,
+    now: Wall,
+) -> Vec<String> {
     let wanted = |answer: &Answer| match of {
         None => true,
         Some(Word::Landed) => answer.word == "landed",
         Some(Word::NotLanded | Word::NotLandedNow) => answer.word == "not_landed",
         Some(Word::Skip) => answer.word == "skip",
-        Some(Word::Approve | Word::Deny | Word::Cancel) => false,
+        Some(Word::Approve) => answer.word == "approve",
+        Some(Word::Deny) => answer.word == "deny",
+        Some(Word::Cancel) => false,
     };
-    let answers = answers(cx, session, question).into_iter().filter(wanted);
+    let answers = answers(cx, session, question, now).into_iter().filter(wanted);
     answers.map(|a| format!("if `{}` is wrong: {}", a.word.replace('_', " "), a.if_wrong)).collect()
 }

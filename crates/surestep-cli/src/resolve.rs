@@ -1,8 +1,8 @@
-//! `resolve`: a person's answer to one question. It works without a terminal, and records who and why.
+//! `resolve`, `approve`, `deny`, `cancel`: a person's word. It works without a terminal, and records who and why.
 
 use serde::Serialize;
 use surestep::core::{Operation, json};
-use surestep::{Envelope, Receipt, Request, RequestId, Rest, SessionId, StepError, Word, exit};
+use surestep::{End, Envelope, Receipt, Report, Request, RequestId, Rest, SessionId, StepError, Word, exit};
 
 use crate::args;
 use crate::context::{Context, Store, actor};
@@ -12,59 +12,129 @@ use crate::view::{self, RestView};
 use crate::{fails, questions};
 
 #[derive(Serialize)]
-struct ResolveObject {
+struct AnswerObject {
     schema: &'static str,
     exit: u8,
     session: String,
-    n: u32,
-    key: String,
+    /// The operation; null for `cancel`.
+    n: Option<u32>,
+    key: Option<String>,
     word: Word,
     by: String,
     because: String,
     dry_run: bool,
-    /// What the operation is now; under `--dry-run`, what it still is.
+    /// What the operation (for `cancel`, the session) is now; under `--dry-run`, what it still is.
     state: &'static str,
+    may_have_landed: bool,
     rest: RestView,
+}
+
+/// One person's word, as it was typed.
+struct Given<'a> {
+    /// The command's name and its flag, to say it again.
+    verb: &'static str,
+    flag: Option<&'static str>,
+    schema: &'static str,
+    session: &'a str,
+    /// The operation; `cancel` names none.
+    op: Option<&'a str>,
+    word: Word,
+    receipt: Option<Receipt>,
+    because: &'a str,
+    dry_run: bool,
 }
 
 /// `resolve SESSION OP …`.
 pub(crate) async fn resolve(cx: &Context, args: &args::Resolve) -> Result<u8, Fail> {
+    let given = Given {
+        verb: "resolve",
+        flag: Some(word_flag(args)),
+        schema: "surestep.resolve/1",
+        session: &args.session,
+        op: Some(&args.op),
+        word: word(args),
+        receipt: args.receipt.as_deref().map(receipt).transpose()?,
+        because: &args.because,
+        dry_run: args.dry_run,
+    };
+    answer(cx, given).await
+}
+
+/// `approve SESSION OP …` and `deny SESSION OP …`.
+pub(crate) async fn decide(cx: &Context, args: &args::Decide, allow: bool) -> Result<u8, Fail> {
+    let (verb, schema, word) = if allow {
+        ("approve", "surestep.approve/1", Word::Approve)
+    } else {
+        ("deny", "surestep.deny/1", Word::Deny)
+    };
+    let (session, op) = (args.session.as_str(), Some(args.op.as_str()));
+    let (because, dry_run) = (args.because.as_str(), args.dry_run);
+    answer(cx, Given { verb, flag: None, schema, session, op, word, receipt: None, because, dry_run }).await
+}
+
+/// `cancel SESSION …`.
+pub(crate) async fn cancel(cx: &Context, args: &args::Cancel) -> Result<u8, Fail> {
+    let given = Given {
+        verb: "cancel",
+        flag: None,
+        schema: "surestep.cancel/1",
+        session: &args.session,
+        op: None,
+        word: Word::Cancel,
+        receipt: None,
+        because: &args.because,
+        dry_run: args.dry_run,
+    };
+    answer(cx, given).await
+}
+
+async fn answer(cx: &Context, given: Given<'_>) -> Result<u8, Fail> {
     let engine = cx.engine(Store::MustExist, None)?;
-    let id = cx.session(&args.session)?;
-    let receipt = args.receipt.as_deref().map(receipt).transpose()?;
-    if matches!(args.because.trim(), "" | "…" | "...") {
+    let id = cx.session(given.session)?;
+    if matches!(given.because.trim(), "" | "…" | "...") {
+        let words: Vec<&str> =
+            [Some(given.verb), Some(id.as_str()), given.op, given.flag].into_iter().flatten().collect();
         return Err(Fail::usage("SE0101", "`--because` gives no reason")
             .why("the journal keeps why, for whoever reads it later")
             .state("nothing was recorded")
-            .next(cx.command_because(&["resolve", id.as_str(), &args.op, word_flag(args)])));
+            .next(cx.command_because(&words)));
     }
     let envelope = engine.read(&id).await.map_err(|e| fails::of_step(cx, &e, &id))?;
-    let operation = find(cx, &envelope, &id, &args.op)?;
+    let operation = given.op.map(|op| find(cx, &envelope, &id, op)).transpose()?;
     let request = Request {
         id: RequestId::new(surestep::random_id())
             .map_err(|e| fails::bug(Fail::new("SE0001", exit::UNEXPECTED, format!("BUG: {e}"))))?,
-        word: word(args),
+        word: given.word,
         by: actor(),
-        because: args.because.clone(),
-        op: Some(operation.number),
-        key: Some(operation.bound.key),
-        attempt: operation.attempt().map(|a| a.number),
-        receipt,
+        because: given.because.to_owned(),
+        op: operation.map(|o| o.number),
+        key: operation.map(|o| o.bound.key),
+        attempt: operation.and_then(Operation::attempt).map(|a| a.number),
+        receipt: given.receipt,
         extra: surestep::core::Extra::default(),
     };
     let costs = |out: &dyn Fn(&str)| {
-        let Rest::NeedsPerson(question) = envelope.standing(&engine.now()) else { return };
-        if question.op == operation.number {
-            for cost in
-                questions::costs(cx, envelope.session(), &question, (!args.dry_run).then_some(request.word))
-            {
+        let now = engine.now();
+        let Rest::NeedsPerson(question) = envelope.standing(&now) else { return };
+        if request.op == Some(question.op) {
+            let of = (!given.dry_run).then_some(request.word);
+            for cost in questions::costs(cx, envelope.session(), &question, of, now.wall) {
                 out(&cost);
             }
         }
     };
-    let name = format!("operation {} ({})", operation.number, view::named(operation));
+    let name = match operation {
+        Some(operation) => format!("operation {} ({})", operation.number, view::named(operation)),
+        None => {
+            format!(
+                "turn {} of {}",
+                envelope.session().turn().map_or(1, |t| t.number.value()),
+                tick(id.as_str())
+            )
+        }
+    };
     let meaning = meaning(request.word);
-    let after = if args.dry_run {
+    let after = if given.dry_run {
         engine.try_answer(&id, &request).await.map_err(|e| refused(cx, &e, &id))?;
         cx.out.put(&format!("would record: {name} {meaning}"));
         costs(&|line| cx.out.put(line));
@@ -78,28 +148,43 @@ pub(crate) async fn resolve(cx: &Context, args: &args::Resolve) -> Result<u8, Fa
         step.envelope
     };
     let rest = after.standing(&engine.now());
-    let state = after.session().operation(operation.number).map_or("unknown", |o| o.state.word());
-    if !args.dry_run {
+    let now = operation.and_then(|o| after.session().operation(o.number));
+    if !given.dry_run {
         if let Rest::Finished(report) = &rest {
-            cx.out.put(&format!("the turn is finished: {}", text::line(&report.verdict)));
+            cx.out.put(&finished(report));
         } else {
             cx.out.put(&format!("nothing was started; to go on: {}", cx.command(&["resume", id.as_str()])));
         }
     }
-    cx.out.object(&ResolveObject {
-        schema: "surestep.resolve/1",
+    cx.out.object(&AnswerObject {
+        schema: given.schema,
         exit: exit::DONE,
         session: id.to_string(),
-        n: operation.number.value(),
-        key: operation.bound.key.to_string(),
+        n: operation.map(|o| o.number.value()),
+        key: operation.map(|o| o.bound.key.to_string()),
         word: request.word,
         by: request.by,
         because: request.because,
-        dry_run: args.dry_run,
-        state,
+        dry_run: given.dry_run,
+        state: now.map_or_else(|| after.session().status(), |o| o.state.word()),
+        may_have_landed: now.map_or_else(
+            || after.session().operations.iter().any(view::may_have_landed),
+            view::may_have_landed,
+        ),
         rest: RestView::new(&rest),
     });
     Ok(exit::DONE)
+}
+
+/// ``turn 1 is finished: completed, verdict `done` ``.
+fn finished(report: &Report) -> String {
+    let turn = report.turn;
+    match report.outcome {
+        End::Completed if report.verdict.is_empty() => format!("turn {turn} is finished: completed"),
+        End::Completed => format!("turn {turn} is finished: completed, verdict {}", tick(&report.verdict)),
+        End::Failed => format!("turn {turn} is finished: failed"),
+        End::Cancelled => format!("turn {turn} is finished: cancelled"),
+    }
 }
 
 /// A held session takes no answer yet: the same command again, once it is free.
@@ -135,9 +220,9 @@ const fn meaning(word: Word) -> &'static str {
         Word::NotLanded => "did not land; it may run again",
         Word::NotLandedNow => "did not land, on your own word before that could be known; it may run again",
         Word::Skip => "is left as it is; the turn goes on without it",
-        Word::Approve => "may run",
-        Word::Deny => "must not run",
-        Word::Cancel => "is cancelled",
+        Word::Approve => "may run, exactly as it is bound",
+        Word::Deny => "must not run; the turn fails",
+        Word::Cancel => "is cancelled: nothing more is started",
     }
 }
 

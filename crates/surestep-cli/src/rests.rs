@@ -1,11 +1,11 @@
 //! From a rest to what a person reads: what happened, what was not done, and the exact next command.
 
 use surestep::core::{About, Operation, Session};
-use surestep::{End, Envelope, Question, Report, Rest, State, Wall, exit};
+use surestep::{End, Envelope, OpNumber, Question, Report, Rest, State, Wall, exit};
 
 use crate::context::Context;
-use crate::duration::short;
-use crate::fail::Fail;
+use crate::duration::left;
+use crate::fail::{Fail, Next};
 use crate::text::{count, line, tick};
 use crate::{view, when};
 
@@ -36,7 +36,7 @@ pub(crate) fn of(cx: &Context, envelope: &Envelope, rest: &Rest, now: Wall) -> O
                 cx.command(&["resume", id, "--wait"]),
                 match *wait_ms {
                     0..1_000 => "goes on".to_owned(),
-                    ms => format!("sleeps {}, then goes on", short(ms)),
+                    ms => format!("sleeps {}, then goes on", left(ms)),
                 },
             ),
         ),
@@ -74,13 +74,16 @@ fn finished(cx: &Context, session: &Session, report: &Report) -> Option<Fail> {
         fail = fail.why(view::fate(operation));
     }
     let next = report.turn.next();
-    let op = culprit.map_or_else(|| "1".to_owned(), |o| o.number.to_string());
+    let (why, when) = match culprit {
+        Some(operation) => (cx.command(&["explain", id, &operation.number.to_string()]), "why"),
+        None => (cx.command(&["log", id]), "who and why"),
+    };
     Some(
         fail.state(format!("{}; a finished turn is never run again", not_started(session)))
-            .next_if(cx.command(&["explain", id, &op]), "why")
+            .next_if(why, when)
             .next_if(
                 cx.command(&["run", "PLAN", "--session", id]),
-                format!("to try something else, as `\"turn\": {next}`"),
+                format!("with \"turn\": {next} in the plan"),
             ),
     )
 }
@@ -108,7 +111,8 @@ pub(crate) fn person(cx: &Context, session: &Session, question: &Question, now: 
             .next_if(cx.command_because(&["resolve", id, &op, "--landed"]), "you see it there")
             .next_if(cx.command_because(&["resolve", id, &op, "--not-landed"]), "you know it is not")
             .next_if(cx.command_because(&["resolve", id, &op, "--skip"]), "leave it open, go on")
-            .next_if(cx.command(&["questions"]), "what is known, and what a wrong answer costs"),
+            .next_if(cx.command(&["questions"]), "what is known, and what a wrong answer costs")
+            .nexts(session.operation(question.op).and_then(next_time)),
         About::Restarts => Fail::new("SE0413", exit::PERSON, format!("lost to too many restarts: {named}"))
             .why(format!(
                 "{} attempts were begun, and none of them landed; the last one: {}{began}",
@@ -120,8 +124,10 @@ pub(crate) fn person(cx: &Context, session: &Session, question: &Question, now: 
             .next(cx.command(&["questions"])),
         About::Approval => Fail::new("SE0411", exit::PERSON, format!("a person must allow: {named}"))
             .why("the plan says that it needs an approval")
-            .state(format!("it was not started; {}", not_started(session)))
+            .state(format!("it was not started; {}", waiting_behind(session, question.op)))
             .next_if(cx.command(&["explain", id, &op]), "exactly what would run")
+            .next_if(cx.command_because(&["approve", id, &op]), "it may run; then `resume`")
+            .next_if(cx.command_because(&["deny", id, &op]), "it must not run: the turn fails")
             .next_if(cx.command_because(&["resolve", id, &op, "--skip"]), "leave it out, go on"),
         _ => Fail::new("SE0412", exit::PERSON, format!("a person must answer: {named}"))
             .state(not_started(session))
@@ -129,17 +135,58 @@ pub(crate) fn person(cx: &Context, session: &Session, question: &Question, now: 
     }
 }
 
-/// What was not started, in words.
-pub(crate) fn not_started(session: &Session) -> String {
-    let Some(turn) = session.turn() else { return "nothing was started".into() };
-    let idle: Vec<&Operation> = session
-        .operations_of(turn)
+/// How the remark of a hint for another time begins.
+pub(crate) const NEXT_TIME: &str = "next time";
+
+/// How to be asked less often, where the evidence shows it.
+fn next_time(operation: &Operation) -> Option<Next> {
+    let (_, fault) = operation.doubts.last()?;
+    if operation.bound.kind.as_str() != "shell" {
+        return None;
+    }
+    let hint = match fault.code.as_str() {
+        "twin" => "name $SURESTEP_KEY in the arguments of the \"check\"".to_owned(),
+        "exit" => {
+            let digits = fault.message.strip_prefix("exit code ")?;
+            let code: String = digits.chars().take_while(char::is_ascii_digit).collect();
+            let check = if operation.bound.can_ask() { "" } else { "a \"check\", or " };
+            format!("{check}\"refused_exit\": [{code}]")
+        }
+        _ => return None,
+    };
+    Some(Next { command: "surestep explain kind shell".into(), when: Some(format!("{NEXT_TIME}: {hint}")) })
+}
+
+/// What waits for an operation that was not started itself.
+fn waiting_behind(session: &Session, op: OpNumber) -> String {
+    let idle: Vec<&Operation> = idle(session).into_iter().filter(|o| o.number > op).collect();
+    match (idle.first(), idle.last()) {
+        (Some(first), Some(last)) if first.number == last.number => {
+            format!("operation {} waits behind it", first.number)
+        }
+        (Some(first), Some(last)) => format!("operations {} to {} wait behind it", first.number, last.number),
+        _ => "no other operation was waiting".into(),
+    }
+}
+
+/// The operations of the present turn that were never begun.
+fn idle(session: &Session) -> Vec<&Operation> {
+    let operations = session.turn().map(|turn| session.operations_of(turn)).unwrap_or_default();
+    operations
         .iter()
         .filter(|o| {
             o.attempts.is_empty()
                 && matches!(o.state, State::Planned | State::AwaitingApproval | State::Cancelled)
         })
-        .collect();
+        .collect()
+}
+
+/// What was not started, in words.
+pub(crate) fn not_started(session: &Session) -> String {
+    if session.turn().is_none() {
+        return "nothing was started".into();
+    }
+    let idle = idle(session);
     match (idle.first(), idle.last()) {
         (Some(first), Some(last)) if first.number == last.number => {
             format!("operation {} was not started", first.number)

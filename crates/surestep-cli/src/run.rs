@@ -1,9 +1,8 @@
-//! `run` and `resume`: offer a plan, or go on; step, and with `--wait` sleep and step again.
+//! `resume`, and the second half of `run`: step, and with `--wait` sleep and step again.
 //!
 //! Many sessions are stepped in rounds, so that one that sleeps never keeps another from working.
 
 use std::collections::BTreeSet;
-use std::io::Read as _;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -39,26 +38,8 @@ pub(crate) struct Rested {
     pub(crate) fail: Option<Fail>,
 }
 
-/// `run`.
-pub(crate) async fn run(cx: &Context, args: &args::Run) -> Result<u8, Fail> {
-    let bytes = read_plan(cx, &args.plan)?;
-    let mut plan = Plan::parse(&bytes).map_err(|e| {
-        let fail = fails::of_plan(cx, &e, None);
-        Fail { what: format!("{}: {}", tick(&args.plan), fail.what), ..fail }
-    })?;
-    if let Some(session) = &args.session {
-        plan.session = Some(cx.session(session)?);
-    }
-    let Some(session) = plan.session.clone() else {
-        let fail = Fail::usage("SE0102", format!("{} names no session", tick(&args.plan)))
-            .why("the session is what a second run of the same plan is recognised by, so none is made up")
-            .state("nothing was written or started");
-        return Err(fail
-            .next_if(format!("{} --session {}", cx.again, suggestion(&args.plan)), "or any name of your own")
-            .next_if(cx.again.clone(), "after adding `\"session\": \"…\"` to the plan"));
-    };
-    run_plan(cx, "surestep.run/1", session, plan, args.wait).await
-}
+/// Makes a failure's next commands fit the command that was typed; told whether the session's turn was over before.
+pub(crate) type Fix<'a> = &'a dyn Fn(Fail, bool) -> Fail;
 
 /// Offers a plan and says how the session came to rest: `run` and `exec`.
 pub(crate) async fn run_plan(
@@ -67,11 +48,13 @@ pub(crate) async fn run_plan(
     session: SessionId,
     plan: Plan,
     wait: args::Wait,
+    fix: Fix<'_>,
 ) -> Result<u8, Fail> {
     let progress = Progress::new(cx.out.clone());
     let engine = cx.engine(Store::Create, Some(progress.clone()))?;
     let before = engine.read(&session).await.ok();
     let bound = before.as_ref().map_or(0, |envelope| envelope.session().operations.len());
+    let over = before.as_ref().is_some_and(|e| e.session().turn().is_some_and(|turn| turn.ended.is_some()));
     let opens = before
         .and_then(|e| e.session().turn().map(|t| t.number))
         .is_none_or(|turn| plan.turn_number() > turn);
@@ -80,12 +63,12 @@ pub(crate) async fn run_plan(
     let Some(rested) = rested.into_iter().next() else { return Ok(exit::DONE) };
     let code = rested.exit();
     match rested.outcome {
-        Err(fail) => Err(fail),
+        Err(fail) => Err(fix(fail, over)),
         Ok((envelope, rest)) => {
             cx.out.object(&SessionView::new(schema, &envelope, &rest, code));
             show::summary(cx, &envelope);
             if let Some(fail) = rested.fail {
-                fail.say(&cx.out);
+                fix(fail, over).say(&cx.out);
             }
             Ok(code)
         }
@@ -315,7 +298,7 @@ impl Job {
             let session = text::line(self.session.as_str());
             cx.out.note(&format!(
                 "surestep: {session} waits {}: {}",
-                duration::short(*wait_ms),
+                duration::left(*wait_ms),
                 text::line(why)
             ));
         }
@@ -361,26 +344,4 @@ impl Job {
 
 fn landed(envelope: &Envelope) -> BTreeSet<OpNumber> {
     envelope.session().operations.iter().filter(|o| o.landed.is_some()).map(|o| o.number).collect()
-}
-
-fn read_plan(cx: &Context, plan: &str) -> Result<Vec<u8>, Fail> {
-    let mut bytes = Vec::new();
-    let read = if plan == "-" {
-        std::io::stdin().lock().read_to_end(&mut bytes)
-    } else {
-        std::fs::File::open(plan).and_then(|mut file| file.read_to_end(&mut bytes))
-    };
-    match read {
-        Ok(_) => Ok(bytes),
-        Err(e) => Err(Fail::usage("SE0103", format!("the plan {} cannot be read", tick(plan)))
-            .why(text::line(&e.to_string()))
-            .state("nothing was written or started")
-            .next_if(cx.command(&["run", "PLAN"]), "with the path of a plan, or `-` for stdin")),
-    }
-}
-
-/// A session's name made from a plan's file name.
-fn suggestion(plan: &str) -> String {
-    let stem = std::path::Path::new(plan).file_stem().map(|s| s.to_string_lossy().into_owned());
-    text::word(stem.filter(|s| !s.is_empty() && s != "-").as_deref().unwrap_or("my-session"))
 }

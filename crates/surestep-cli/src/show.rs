@@ -58,14 +58,17 @@ fn screen(cx: &Context, envelope: &Envelope, rest: &Rest, now: Wall) {
         doubt(cx, operation, now);
     }
     let Some(mut fail) = rests::of(cx, envelope, rest, now) else { return };
+    // Without its remark it would read like an answer.
+    fail.next.retain(|next| !next.when.as_deref().is_some_and(|when| when.starts_with(rests::NEXT_TIME)));
     if let Rest::Until { wait_ms: 0, why, .. } = rest {
         let under_way = session.operations.iter().find(|o| o.state == State::Intended);
         fail.what = under_way.map_or_else(
             || line(why),
             |o| {
                 format!(
-                    "an attempt of operation {} is under way, or its owner has died: `resume` finds out",
-                    o.number
+                    "operation {} is under way, or was interrupted: {} finds out",
+                    o.number,
+                    text::tick(&cx.command(&["resume", session.id.as_str()]))
                 )
             },
         );

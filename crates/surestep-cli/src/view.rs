@@ -50,6 +50,7 @@ pub(crate) struct OperationView {
     pub(crate) fault: Option<FaultView>,
     pub(crate) deadline: Option<Wall>,
     pub(crate) until: Option<Wall>,
+    /// True while its outcome is open (`intended`, `in_doubt`), and when it was skipped out of doubt.
     pub(crate) may_have_landed: bool,
     pub(crate) doubt: Vec<EvidenceView>,
 }
@@ -146,7 +147,7 @@ impl OperationView {
             fault: operation.fault.as_ref().map(FaultView::new),
             deadline: operation.attempt().filter(|_| open).map(|a| a.deadline),
             until: operation.rest.as_ref().filter(|_| !operation.state.is_settled()).map(|r| r.until),
-            may_have_landed: operation.may_have_landed,
+            may_have_landed: may_have_landed(operation),
             doubt: operation.doubts.iter().map(|(at, fault)| EvidenceView::new(*at, fault)).collect(),
         }
     }
@@ -168,6 +169,11 @@ impl EvidenceView {
     pub(crate) fn new(at: Wall, fault: &Fault) -> Self {
         Self { at, code: fault.code.clone(), message: fault.message.clone() }
     }
+}
+
+/// Whether something may be there of which nobody knows: its outcome is open, or it was skipped out of doubt.
+pub(crate) fn may_have_landed(operation: &Operation) -> bool {
+    operation.may_have_landed || operation.state.is_open()
 }
 
 /// Where an operation acts, as people write it: `acme/site#118`, `origin:main`.

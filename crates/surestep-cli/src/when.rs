@@ -3,7 +3,7 @@
 use jiff::tz::TimeZone;
 use surestep::Wall;
 
-use crate::duration::short;
+use crate::duration::{left, short};
 
 /// `2026-11-30T21:12:18+01:00 (3 min ago)`.
 pub(crate) fn at(time: Wall, now: Wall) -> String {
@@ -29,7 +29,17 @@ pub(crate) fn relative(time: Wall, now: Wall) -> String {
     match ms {
         -999..=999 => "now".into(),
         ..=-1_000 => format!("{} ago", short(abs / 1_000 * 1_000)),
-        1_000.. => format!("in {}", short(abs / 1_000 * 1_000)),
+        // A time to come is never made to look nearer than it is.
+        1_000.. => format!("in {}", left(abs.div_ceil(1_000) * 1_000)),
+    }
+}
+
+/// `21:12:18+01:00`, rounded up to a second, with the date only where it is another day.
+pub(crate) fn clock(time: Wall, now: Wall) -> String {
+    let (time, now) = (local(time.plus_ms(499)), local(now));
+    match (time.split_once('T'), now.split_once('T')) {
+        (Some((day, clock)), Some((today, _))) if day == today => clock.to_owned(),
+        _ => time,
     }
 }
 
@@ -44,6 +54,16 @@ mod tests {
         assert_eq!(rel(0), "now");
         assert_eq!(rel(-1_500), "1 s ago");
         assert_eq!(rel(61_000), "in 61 s");
+        assert_eq!(rel(61_001), "in 62 s");
+        assert_eq!(rel(596_000), "in 10 min");
+        assert_eq!(rel(-596_000), "9 min ago");
         assert_eq!(rel(-600_000), "10 min ago");
+    }
+
+    #[test]
+    fn a_clock_time_has_its_date_only_on_another_day() {
+        let at = Wall::from_unix_ms(1_000_000_000);
+        assert!(!clock(at, at).contains('T') && clock(at, at).contains(':'));
+        assert!(clock(at.plus_ms(172_800_000), at).contains('T'));
     }
 }

@@ -5,6 +5,7 @@
 mod exits;
 mod screens;
 mod streams;
+mod words;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

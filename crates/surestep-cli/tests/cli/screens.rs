@@ -11,6 +11,7 @@ macro_rules! snapshot {
         for (pattern, with) in [
             (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "[time]"),
             (r"\((now|\d+ (s|min) ago|in \d+ (s|min))\)", "([ago])"),
+            (r"\bfrom \d\d:\d\d:\d\dZ", "from [time]"),
             (r"\bin \d+ (s|min)\b", "in [span]"),
             (r"for \d+(\.\d)? (s|min)\b", "for [span]"),
             (r"\((\d+(\.\d)?) (ms|s)\)", "([took])"),
