@@ -440,7 +440,9 @@ fn an_interrupt_at_the_terminal_does_not_reach_the_command() {
     let mut engine = room.engine("echo $$ > pid; sleep 0.5; echo done > done", seconds(10.0));
     room.pid("pid");
     let group = Pid::from_child(&engine.0);
+    // Both: where a test runs in a shell's background, interrupts are ignored from the start.
     rustix::process::kill_process_group(group, Signal::INT).unwrap();
+    rustix::process::kill_process_group(group, Signal::TERM).unwrap();
     assert!(!engine.0.wait().unwrap().success(), "the engine itself is interrupted");
     assert_eq!(room.written("done"), "done");
     assert!(matches!(room.ended(), RecordState::Ended { exit: Exit::Code(0), .. }));
