@@ -16,19 +16,23 @@ const POLL: Duration = Duration::from_millis(50);
 
 /// Whether somebody asked to stop.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Stop(Arc<AtomicBool>);
+pub(crate) struct Stop {
+    asked: Arc<AtomicBool>,
+    /// An engine may be at work: before that a signal has nothing to wait for, and kills at once.
+    at_work: Arc<AtomicBool>,
+}
 
 impl Stop {
     /// Takes over the process's signals.
     pub(crate) fn install(out: Out) -> Self {
         let stop = Self::default();
-        let flag = stop.0.clone();
+        let Self { asked, at_work } = stop.clone();
         // SIGHUP keeps its meaning: `nohup` goes on, a closed terminal kills. Without a handler the others kill at
         // once, which is as safe, only ruder.
         let Ok(mut signals) = Signals::new([SIGINT, SIGTERM]) else { return stop };
         let listen = move || {
             for signal in signals.forever() {
-                if flag.swap(true, Ordering::Relaxed) {
+                if asked.swap(true, Ordering::Relaxed) || !at_work.load(Ordering::Relaxed) {
                     // As a kill: nothing is tidied up, and nothing needs to be.
                     std::process::exit(128 + signal);
                 }
@@ -41,12 +45,14 @@ impl Stop {
         stop
     }
 
+    /// The flag for an engine, which may be at work from now on.
     pub(crate) fn flag(&self) -> Arc<AtomicBool> {
-        self.0.clone()
+        self.at_work.store(true, Ordering::Relaxed);
+        self.asked.clone()
     }
 
     pub(crate) fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.asked.load(Ordering::Relaxed)
     }
 
     /// Sleeps, or less if somebody asks to stop.
