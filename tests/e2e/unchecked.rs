@@ -60,6 +60,31 @@ fn with_the_guard_alive_its_late_evidence_answers_and_nobody_is_asked() {
 }
 
 #[test]
+fn a_person_cannot_overrule_a_receipt_that_came_late() {
+    let scratch = Scratch::bare();
+    let plan = slow_plan(&scratch, 1, "0.4");
+    let mut child =
+        scratch.command(&["run", &plan]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("starts");
+    wait_for("the command to begin", Duration::from_secs(10), || scratch.lines("forge/begun-1").len() == 1);
+    child.kill().expect("SIGKILL");
+    child.wait().expect("reaped");
+    wait_for("the landing", Duration::from_secs(10), || scratch.lines("forge/landed-1").len() == 1);
+    let record = scratch.store().join("sessions/slow/guards/0001-1.json");
+    wait_for("the guard's word", Duration::from_secs(10), || {
+        std::fs::read_to_string(&record).is_ok_and(|text| text.contains(r#""state":"ended""#))
+    });
+    let word: [&[&str]; 3] = [&["--not-landed", "--now"], &["--skip"], &["--landed"]];
+    for word in word {
+        let args = [&["resolve", "slow", "1", "--because", "I think so"], word].concat();
+        wait_for("the guard's end", Duration::from_secs(10), || scratch.run(&args).code != Some(6));
+        let ran = scratch.run(&args).exits(2);
+        assert!(ran.stderr.contains("late result"), "{}", ran.stderr);
+    }
+    scratch.run(&["resume", "slow"]).exits(0);
+    assert_eq!(scratch.lines("forge/begun-1").len(), 1, "it never ran twice");
+}
+
+#[test]
 fn with_the_guard_killed_too_a_person_is_asked_and_resolve_ends_it_without_a_terminal() {
     let scratch = Scratch::bare();
     let plan = slow_plan(&scratch, 1, "30");

@@ -233,8 +233,10 @@ fn of_refused(cx: &Context, error: &Refused, session: &SessionId) -> Fail {
         Refused::Moved { .. } => fail
             .state("nothing was recorded: the answer was about an attempt that is over")
             .next(cx.command(&["questions"])),
-        Refused::Broken(_) => bug(fail),
-        _ => bug(fail),
+        Refused::Known { .. } => fail
+            .state("nothing was recorded: what a late result says is not overruled")
+            .next(cx.command(&["resume", id])),
+        Refused::Broken(_) | _ => bug(fail),
     }
 }
 

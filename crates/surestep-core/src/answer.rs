@@ -4,6 +4,7 @@ use crate::absence;
 use crate::entry::{Approved, Cancelled, Denied, Entry, Failed, Skipped, Succeeded};
 use crate::ids::{Attempt, OpNumber};
 use crate::misfit::Misfit;
+use crate::need::settles;
 use crate::operation::State;
 use crate::outcome::{Counts, Fault, Receipt, Via};
 use crate::record::Extra;
@@ -46,6 +47,12 @@ pub enum Refused {
         op: OpNumber,
         /// How long, in milliseconds.
         wait_ms: u64,
+    },
+    /// A late result says what became of it: nobody needs to be asked.
+    #[error("a late result says what became of operation {op}: resume the session, and it is taken up")]
+    Known {
+        /// The operation.
+        op: OpNumber,
     },
     /// No turn is open.
     #[error("no turn is open")]
@@ -128,6 +135,13 @@ impl Turn {
             Word::Deny => (awaits, "deny"),
             Word::Cancel => (false, "cancel"),
         };
+        let of_doubt = match request.word {
+            Word::Landed | Word::NotLanded | Word::NotLandedNow | Word::Skip => true,
+            Word::Approve | Word::Deny | Word::Cancel => false,
+        };
+        if of_doubt && self.late.iter().any(|evidence| settles(evidence, operation)) {
+            return Err(Refused::Known { op });
+        }
         if !possible {
             return Err(Refused::NotAsked { op, state: operation.state, word });
         }

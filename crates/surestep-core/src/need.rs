@@ -233,6 +233,18 @@ fn speaks_of(evidence: &Evidence, attempt: &AttemptRecord) -> bool {
     attempt.number == evidence.attempt && attempt.epoch == evidence.epoch
 }
 
+/// Whether late evidence says by itself what became of an attempt that is not accounted for.
+pub(crate) fn settles(evidence: &Evidence, operation: &Operation) -> bool {
+    let decides = match &evidence.observed {
+        Outcome::Landed(_) | Outcome::NotLanded(..) | Outcome::NotSent(_) => true,
+        Outcome::Ended(_) | Outcome::Over(_) | Outcome::Unknown(_) => false,
+    };
+    decides
+        && evidence.op == operation.number
+        && evidence.key == operation.bound.key
+        && operation.unaccounted().any(|attempt| speaks_of(evidence, attempt))
+}
+
 fn rest_of(operation: &Operation, session: &Session, proof: &Proof, now: &Now) -> Option<Rest> {
     let wait_ms = operation.rest.as_ref().map_or(0, |rest| rest.left_ms(now));
     if wait_ms == 0 {

@@ -177,7 +177,7 @@ const fn refused_code(error: &Refused) -> &'static str {
         Refused::Moved { .. } => "SE0403",
         Refused::NoSuchOperation => "SE0902",
         Refused::Broken(_) => "SE0001",
-        Refused::NotAsked { .. } | Refused::NothingOpen | _ => "SE0402",
+        Refused::NotAsked { .. } | Refused::Known { .. } | Refused::NothingOpen | _ => "SE0402",
     }
 }
 
