@@ -834,6 +834,11 @@ impl Sim {
                 self.pass(wait_ms);
                 Ok(())
             }
+            Err(Refused::Known { .. }) => {
+                // A late result came between the question and the answer: the next step takes it up.
+                self.say("a person is told that a late result answers");
+                Ok(())
+            }
             Err(other) => Err(format!("a truthful answer is refused: {other}")),
             Ok(turn) => {
                 self.say(format!("a person says {word:?}"));
