@@ -1,6 +1,6 @@
 //! `exec`: one command as a durable operation: a plan of one `shell` operation.
 
-use surestep::core::{Extra, json};
+use surestep::core::json;
 use surestep::{Kind, Plan, PlannedOperation, Raw, TurnNumber, exit};
 
 use crate::args;
@@ -12,18 +12,9 @@ use crate::{fails, run};
 pub(crate) async fn exec(cx: &Context, args: &args::Exec) -> Result<u8, Fail> {
     let session = cx.session(&args.session)?;
     let bug = |why: String| fails::bug(Fail::new("SE0001", exit::UNEXPECTED, format!("BUG: {why}")));
-    let operation = PlannedOperation {
-        kind: Kind::new("shell").map_err(|e| bug(e.to_string()))?,
-        repo: String::new(),
-        target: args.target.clone(),
-        body: Raw::new(body(args)).map_err(|e| bug(e.to_string()))?,
-        call_id: None,
-        approval: None,
-        attempts: None,
-        deadline_s: None,
-        lag_s: None,
-        extra: Extra::default(),
-    };
+    let kind = Kind::new("shell").map_err(|e| bug(e.to_string()))?;
+    let body = Raw::new(body(args)).map_err(|e| bug(e.to_string()))?;
+    let operation = PlannedOperation::new(kind, "", &args.target, body);
     let mut plan = Plan::new("done", vec![operation]);
     plan.session = Some(session.clone());
     plan.turn = args.turn.map(TurnNumber::new);

@@ -38,7 +38,7 @@ const MODE_DEFAULT: u32 = 0o644;
 pub(crate) const ABOUT: &str = "\
 file.write: puts a content into a file, by atomic replacement in its folder.
 
-target  the file's path; relative to the plan's folder. Its folder must exist.
+target  the file's path; relative to where the plan was first run. Its folder must exist.
 repo    a label, part of the key
 
 body

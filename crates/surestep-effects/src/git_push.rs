@@ -42,7 +42,7 @@ target  the ref at the remote, in full: refs/heads/main, refs/tags/v1
 body
   commit  a full commit id, HEAD, or a ref's name; required. A name is resolved once, at the first execution, and
           kept in the local repository as refs/surestep/<key>, so that a later attempt pushes the same commit.
-  dir     folder of the local repository; relative to the plan's folder, which is the default
+  dir     folder of the local repository; relative to where the plan was first run, the default
 
 recognised afterwards
   by `git ls-remote`: the ref is our commit, or (after fetching its objects, no local ref moves) contains it. It

@@ -38,7 +38,7 @@ body
   run           [program, argument, ...]; required
   check         [program, argument, ...]: asked when it is in doubt whether `run` landed
   local         true if all that `run` does happens on this machine and ends with its processes
-  cwd           folder for both; relative to the plan's folder, which is the default
+  cwd           folder for both; relative to where the plan was first run, the default
   env           {NAME: value}, on top of the environment of surestep
   refused_exit  [code, ...]: exit codes (1 to 255) by which `run` says that surely nothing happened
   Both commands find SURESTEP_KEY, SURESTEP_SESSION, SURESTEP_OPERATION, SURESTEP_ATTEMPT, SURESTEP_EPOCH,
