@@ -97,6 +97,12 @@ pub(crate) enum Command {
     },
     /// Run one command as a durable operation: at most once, even when killed
     Exec(Exec),
+    /// Write a session's envelope: a copy to look at or, with --hand-off, the session itself
+    Export(Export),
+    /// Take in a session that was handed off to this store; nothing is started
+    Import(Import),
+    /// Read an envelope on stdin, step it against the store, write its next state to stdout
+    Step(Step),
     /// The first minute: a turn in a scratch repository, killed and resumed before your eyes
     Demo(Demo),
 }
@@ -234,6 +240,60 @@ pub(crate) struct Exec {
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     pub(crate) command: Vec<String>,
+}
+
+/// Arguments of `export`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "With --hand-off the session moves: it never runs here again, unless it is handed back. What may have \
+    landed is looked up first; a session with an open doubt stays. Asked again for the same store, the same bytes are written.\n\
+    A copy without --hand-off is for looking at: no store steps it."
+)]
+pub(crate) struct Export {
+    /// The session
+    pub(crate) session: String,
+    /// Hand it off to the store with this id (`surestep doctor` prints it there)
+    #[arg(long, value_name = "TO")]
+    pub(crate) hand_off: Option<String>,
+    /// Write to this file (mode 0600); default: stdout
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Only say what would happen
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+/// Arguments of `import`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "An envelope can come from a stranger: it is taken in only if every operation that is still to run is of \
+    a kind that you allow, and no other kind ever runs in the turn that came with it. The same file twice is taken in once."
+)]
+pub(crate) struct Import {
+    /// The envelope that `export --hand-off` wrote, or `-` for stdin
+    pub(crate) file: String,
+    /// A kind of effect that may run (repeatable)
+    #[arg(long, value_name = "KIND")]
+    pub(crate) allow: Vec<String>,
+    /// Only say what would happen
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+/// Arguments of `step`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "For relays in any language: one step, whatever may be left to do. The envelope may be new (with a plan), \
+    an older state of a session of this store, or one that was handed off to it. Only kinds that are allowed run. The exit \
+    code says why it rests; on an error nothing is written to stdout."
+)]
+pub(crate) struct Step {
+    /// `-`: stdin; or the path of an envelope
+    #[arg(value_name = "-")]
+    pub(crate) file: String,
+    /// A kind of effect that may run (repeatable)
+    #[arg(long, value_name = "KIND")]
+    pub(crate) allow: Vec<String>,
 }
 
 /// Arguments of `demo`.

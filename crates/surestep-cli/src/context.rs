@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use surestep::{Engine, SessionId, StoreError, Tuning, Wall, exit};
+use surestep::{Builder, Engine, Kind, SessionId, StoreError, Tuning, Wall, exit};
 use surestep_file::Options;
 
 use crate::args::Global;
@@ -71,8 +71,21 @@ impl Context {
         format!("{} --because '…'", self.command(words))
     }
 
+    /// The engine on this store, for what comes from outside: only these kinds may run.
+    pub(crate) fn engine_from_outside(&self, store: Store, allow: Vec<Kind>) -> Result<Engine, Fail> {
+        Self::built(self.builder(store, None)?.from_outside(allow))
+    }
+
     /// The engine on this store, with every built-in kind.
     pub(crate) fn engine(&self, store: Store, progress: Option<Arc<Progress>>) -> Result<Engine, Fail> {
+        Self::built(self.builder(store, progress)?)
+    }
+
+    fn built(builder: Builder) -> Result<Engine, Fail> {
+        builder.build().map_err(|e| Fail::new("SE0001", exit::UNEXPECTED, format!("BUG: {e}")))
+    }
+
+    fn builder(&self, store: Store, progress: Option<Arc<Progress>>) -> Result<Builder, Fail> {
         let create = store == Store::Create;
         let options = Options::default().allow_volatile(self.allow_volatile).create(create);
         let opened = options.open(&self.store).map_err(|e| self.store_fail(&e))?;
@@ -87,7 +100,7 @@ impl Context {
         if let Some(lag_ms) = self.lag_ms {
             builder = builder.tune_all(Tuning { lag_ms: Some(lag_ms), ..Tuning::default() });
         }
-        builder.build().map_err(|e| Fail::new("SE0001", exit::UNEXPECTED, format!("BUG: {e}")))
+        Ok(builder)
     }
 
     fn store_fail(&self, error: &StoreError) -> Fail {

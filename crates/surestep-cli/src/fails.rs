@@ -67,6 +67,33 @@ pub(crate) fn of_step(cx: &Context, error: &StepError, session: &SessionId) -> F
                 .state("nothing was started or changed")
                 .next(cx.command(&["show", id]))
         }
+        StepError::ReadOnly { .. } => fail
+            .why("only a session that was handed off moves; a copy of it runs nowhere")
+            .state("nothing was started or changed")
+            .next_if(
+                format!("surestep export {} --hand-off STORE", text::word(id)),
+                "at its store, to move it",
+            ),
+        StepError::NotHandedOff { home, .. } => {
+            let home = home.as_ref().map(|home| format!("it is at, or on its way to, store {}", tick(home)));
+            Fail { what: format!("session {} was not handed off to this store", tick(id)), ..fail }
+                .whys(home)
+                .state("nothing was started or changed: it may still be running where it lives")
+        }
+        StepError::Elsewhere { home, .. } => {
+            Fail { what: format!("session {} is at store {}", tick(id), tick(home)), ..fail }
+                .why("it was handed off, and exactly one store may go on with it")
+                .state("nothing was recorded or started here, and nothing can be")
+                .next_if(cx.command(&["show", id]), "what it did before")
+        }
+        StepError::InDoubt { op, .. } => Fail {
+            what: format!("session {} cannot leave: operation {op} may have landed", tick(id)),
+            ..fail
+        }
+        .why("only this store can look, or be told, what became of it")
+        .state("it was not handed off, and nothing was started")
+        .next_if(cx.command(&["resume", id, "--wait"]), "looks, and goes on with the turn")
+        .next_if(cx.command(&["questions"]), "what waits for your answer"),
         StepError::NoSuchSession { .. } => fail
             .why(format!("the store {} does not have it", tick(&cx.store.to_string_lossy())))
             .state("nothing was started or changed")
@@ -194,6 +221,10 @@ pub(crate) fn of_plan(cx: &Context, error: &PlanError, session: Option<&SessionI
                 .next_if(format!("surestep explain kind {}", text::word(&kind)), "what it takes")
                 .next_if(cx.again.clone(), "after correcting the plan")
         }
+        PlanError::NotAllowed { kind, .. } => fail
+            .why("a plan or envelope from outside can be a stranger's, so its kinds are allowed by name")
+            .state(nothing)
+            .next_if(format!("surestep explain kind {}", text::word(kind.as_str())), "what it can do"),
         PlanError::OtherSession { session, .. } => {
             fail.state(nothing).next_if(cx.command(&["show", session.as_str()]), "the session that was named")
         }

@@ -74,10 +74,11 @@ pub(crate) fn lines(envelope: &Envelope, entry: &Entry) -> Vec<String> {
             let mut lines = vec![tagged(
                 entry,
                 &format!(
-                    "turn {}: {}, verdict {}",
+                    "turn {}: {}, verdict {}{}",
                     e.turn,
                     text::count(e.operations.len(), "operation"),
-                    tick(&e.verdict)
+                    tick(&e.verdict),
+                    e.allow.as_ref().map(|allow| only(allow)).unwrap_or_default()
                 ),
             )];
             let first = envelope
@@ -92,7 +93,11 @@ pub(crate) fn lines(envelope: &Envelope, entry: &Entry) -> Vec<String> {
             }
             return lines;
         }
-        Entry::Claimed(e) => format!("epoch {} by {}", e.epoch, line(&e.owner)),
+        Entry::Claimed(e) => {
+            let taken = e.store.as_ref().map_or("", |_| ", taken in from another store");
+            let only = e.allow.as_ref().map(|allow| only(allow)).unwrap_or_default();
+            format!("epoch {} by {}{taken}{only}", e.epoch, line(&e.owner))
+        }
         Entry::Released(_) => String::new(),
         Entry::Intended(e) => {
             format!("{}, attempt {}, deadline {}", place(e.op), e.attempt, when::local(e.deadline))
@@ -140,10 +145,16 @@ pub(crate) fn lines(envelope: &Envelope, entry: &Entry) -> Vec<String> {
         }
         Entry::Cancelled(e) => by(&e.by, &e.because),
         Entry::Finished(e) => format!("turn {}: {}", e.turn, end_word(e.outcome)),
-        Entry::HandedOff(e) => format!("to store {}, from epoch {}", line(&e.to), e.epoch),
+        Entry::HandedOff(e) => format!("to store {}, which takes it in with epoch {}", line(&e.to), e.epoch),
         Entry::Restored(e) => format!("an older copy: revision {} was once reached", e.mark_revision),
     };
     vec![tagged(entry, &said)]
+}
+
+/// The kinds to which a turn from outside is limited.
+fn only(allow: &[surestep::Kind]) -> String {
+    let names: Vec<&str> = allow.iter().map(surestep::Kind::as_str).collect();
+    format!(", only kinds: {}", if names.is_empty() { "none".to_owned() } else { names.join(", ") })
 }
 
 fn tagged(entry: &Entry, said: &str) -> String {

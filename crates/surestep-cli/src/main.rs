@@ -17,6 +17,7 @@ mod fails;
 mod kinds;
 mod list;
 mod log;
+mod moves;
 mod offer;
 mod out;
 mod progress;
@@ -121,6 +122,9 @@ async fn command(cx: &Context, command: &Command) -> Result<u8, Fail> {
         Command::Cancel(args) => resolve::cancel(cx, args).await,
         Command::Explain { what } => explain::explain(cx, what).await,
         Command::Exec(args) => exec::exec(cx, args).await,
+        Command::Export(args) => moves::export(cx, args).await,
+        Command::Import(args) => moves::import(cx, args).await,
+        Command::Step(args) => moves::step(cx, args).await,
         Command::Demo(args) => demo::demo(cx, args).await,
     }
 }

@@ -87,6 +87,11 @@ impl Out {
         }
     }
 
+    /// A whole document as data, whatever else is asked for.
+    pub(crate) fn document(&self, text: &str) {
+        self.write(&mut io::stdout().lock(), text);
+    }
+
     /// A line of talk that must be read: an error, a question.
     pub(crate) fn say(&self, line: &str) {
         // Nobody is left to be told when this fails.

@@ -23,6 +23,8 @@ struct AnswerObject {
     by: String,
     because: String,
     dry_run: bool,
+    /// The session is held: its owner records the word with its next commit.
+    in_mailbox: bool,
     /// What the operation (for `cancel`, the session) is now; under `--dry-run`, what it still is.
     state: &'static str,
     may_have_landed: bool,
@@ -135,13 +137,31 @@ async fn answer(cx: &Context, given: Given<'_>) -> Result<u8, Fail> {
     };
     let meaning = meaning(request.word);
     let after = if given.dry_run {
-        engine.try_answer(&id, &request).await.map_err(|e| refused(cx, &e, &id))?;
-        cx.out.put(&format!("would record: {name} {meaning}"));
+        match engine.try_answer(&id, &request).await {
+            Err(StepError::Busy { .. }) => {
+                cx.out
+                    .put(&format!("would put into the mailbox, since the session is held: {name} {meaning}"));
+            }
+            tried => {
+                tried.map_err(|e| fails::of_step(cx, &e, &id))?;
+                cx.out.put(&format!("would record: {name} {meaning}"));
+            }
+        }
         costs(&|line| cx.out.put(line));
         cx.out.put("nothing was recorded: this was a dry run");
         envelope.clone()
     } else {
-        let step = engine.answer(&id, &request).await.map_err(|e| refused(cx, &e, &id))?;
+        let step = match engine.answer(&id, &request).await {
+            // Its owner folds the word in; a killed one's successor does.
+            Err(StepError::Busy { holder, .. }) => {
+                let failed = |e: surestep::StoreError| fails::of_store(cx, &e, Some(&id));
+                engine.store().request(&id, &request).await.map_err(failed)?;
+                queued(cx, &name, meaning, &holder.what);
+                let rest = envelope.standing(&engine.now());
+                return Ok(posted(cx, given.schema, request, &envelope, &rest));
+            }
+            answered => answered.map_err(|e| fails::of_step(cx, &e, &id))?,
+        };
         cx.out.put(&format!("recorded: {name} {meaning}"));
         cx.out.put(&format!("by {}: {}", text::line(&request.by), text::line(&request.because)));
         costs(&|line| cx.out.note(line));
@@ -166,6 +186,7 @@ async fn answer(cx: &Context, given: Given<'_>) -> Result<u8, Fail> {
         by: request.by,
         because: request.because,
         dry_run: given.dry_run,
+        in_mailbox: false,
         state: now.map_or_else(|| after.session().status(), |o| o.state.word()),
         may_have_landed: now.map_or_else(
             || after.session().operations.iter().any(view::may_have_landed),
@@ -174,6 +195,35 @@ async fn answer(cx: &Context, given: Given<'_>) -> Result<u8, Fail> {
         rest: RestView::new(&rest),
     });
     Ok(exit::DONE)
+}
+
+/// The session is held: the word is in its mailbox.
+fn queued(cx: &Context, name: &str, meaning: &str, holder: &str) {
+    cx.out.put(&format!("put into the mailbox: {name} {meaning}"));
+    cx.out.note(&format!("surestep: the session is held by {}", text::line(holder)));
+    cx.out
+        .note("surestep: its owner records the word with its next commit, if it still fits; `show` says so");
+}
+
+fn posted(cx: &Context, schema: &'static str, request: Request, envelope: &Envelope, rest: &Rest) -> u8 {
+    let session = envelope.session();
+    let operation = request.op.and_then(|op| session.operation(op));
+    cx.out.object(&AnswerObject {
+        schema,
+        exit: exit::DONE,
+        session: session.id.to_string(),
+        n: operation.map(|o| o.number.value()),
+        key: operation.map(|o| o.bound.key.to_string()),
+        word: request.word,
+        by: request.by,
+        because: request.because,
+        dry_run: false,
+        in_mailbox: true,
+        state: operation.map_or_else(|| session.status(), |o| o.state.word()),
+        may_have_landed: operation.is_some_and(view::may_have_landed),
+        rest: RestView::new(rest),
+    });
+    exit::DONE
 }
 
 /// ``turn 1 is finished: completed, verdict `done` ``.
@@ -185,16 +235,6 @@ fn finished(report: &Report) -> String {
         End::Failed => format!("turn {turn} is finished: failed"),
         End::Cancelled => format!("turn {turn} is finished: cancelled"),
     }
-}
-
-/// A held session takes no answer yet: the same command again, once it is free.
-fn refused(cx: &Context, error: &StepError, id: &SessionId) -> Fail {
-    let fail = fails::of_step(cx, error, id);
-    if !matches!(error, StepError::Busy { .. }) {
-        return fail;
-    }
-    let fail = Fail { state: vec!["nothing was recorded".into()], next: vec![], ..fail };
-    fail.next_if(cx.again.clone(), "once the session is free")
 }
 
 const fn word(args: &args::Resolve) -> Word {

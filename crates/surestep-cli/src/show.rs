@@ -19,6 +19,16 @@ pub(crate) async fn show(cx: &Context, session: &str) -> Result<u8, Fail> {
     let rest = envelope.standing(&now);
     cx.out.object(&SessionView::new("surestep.show/1", &envelope, &rest, surestep::exit::DONE));
     screen(cx, &envelope, &rest, now.wall);
+    for (request, refused) in engine.mailbox(&id).await.map_err(|e| fails::of_step(cx, &e, &id))? {
+        let about = request.op.map_or_else(String::new, |op| format!(" operation {op}"));
+        let word = format!("{}{about}, by {}: {}", request.word.phrase(), request.by, request.because);
+        let fate = match refused {
+            None => "its owner, or the next `resume`, records it".to_owned(),
+            Some(why) => format!("not recorded: {why}"),
+        };
+        cx.out.put(&format!("{}{}", cx.out.ink(Ink::Dim, &text::pad("mailbox", 10)), line(&word)));
+        cx.out.put(&format!("{}{}", text::pad("", 10), line(&fate)));
+    }
     Ok(surestep::exit::DONE)
 }
 

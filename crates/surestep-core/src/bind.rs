@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use crate::body::Body;
 use crate::bound::BoundOperation;
 use crate::entry::Bound;
-use crate::ids::{Digest, SessionId};
+use crate::ids::{Digest, Kind, SessionId};
 use crate::json::JsonFault;
 use crate::key::{self, Key, Seed};
 use crate::limits::{
@@ -51,6 +51,9 @@ impl Plan {
             let path = format!("$.operations[{n}]");
             limit("bytes", &format!("{path}.repo"), planned.repo.len(), PLACE_BYTES_MAX)?;
             limit("bytes", &format!("{path}.target"), planned.target.len(), PLACE_BYTES_MAX)?;
+            if let Some(allow) = terms.allow.as_deref().filter(|allow| !allow.contains(&planned.kind)) {
+                return Err(PlanError::not_allowed(planned.kind.clone(), path, allow));
+            }
             let terms = terms.operations.get(n).ok_or_else(|| PlanError::Shape {
                 why: format!("{path} has no terms: the caller must resolve them for each operation"),
             })?;
@@ -65,8 +68,19 @@ impl Plan {
             operations,
             rationale: self.rationale.clone(),
             dir: terms.dir.clone(),
+            allow: terms.allow.clone(),
             extra: Extra::default(),
         })
+    }
+}
+
+impl PlanError {
+    /// A kind that is not among those that may come from outside.
+    #[must_use]
+    pub fn not_allowed(kind: Kind, path: String, allow: &[Kind]) -> Self {
+        let names: Vec<&str> = allow.iter().map(Kind::as_str).collect();
+        let allowed = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        Self::NotAllowed { kind, path, allowed }
     }
 }
 

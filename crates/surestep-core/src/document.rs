@@ -53,6 +53,8 @@ record! {
         traceparent: String,
         /// For the caller.
         ext: Raw,
+        /// A copy to look at: it was exported without being handed off, and no store steps it.
+        read_only: bool,
     }
 }
 
@@ -97,6 +99,7 @@ impl Envelope {
         envelope.conversation = fields.conversation;
         envelope.plan = fields.plan;
         envelope.ext = fields.ext;
+        envelope.read_only = fields.read_only == Some(true);
         envelope.extra = fields.extra;
         Ok(envelope)
     }
@@ -182,6 +185,7 @@ impl Envelope {
             counters: Raw::new(counters).ok(),
             traceparent: session.opened.as_ref().and_then(|o| o.traceparent.clone()),
             ext: None,
+            read_only: self.read_only.then_some(true),
             extra: Extra::default(),
         }
     }

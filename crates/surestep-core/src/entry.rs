@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::value::RawValue;
 
 use crate::bound::BoundOperation;
-use crate::ids::{Attempt, Digest, Epoch, HoldId, OpNumber, RequestId, Revision, TurnNumber};
+use crate::ids::{Attempt, Digest, Epoch, HoldId, Kind, OpNumber, RequestId, Revision, TurnNumber};
 use crate::key::Key;
 use crate::outcome::{Counts, Fault, Receipt, Via};
 use crate::record::record;
@@ -35,6 +35,8 @@ record! {
         ;
         /// W3C trace context of the caller.
         traceparent: String,
+        /// The id of the store that it was opened at: its home until it is handed off.
+        store: String,
     }
 }
 
@@ -69,6 +71,8 @@ record! {
         rationale: String,
         /// The folder against which relative paths in bodies are read.
         dir: String,
+        /// The plan came from outside: only these kinds may run in this turn.
+        allow: Vec<Kind>,
     }
 }
 
@@ -82,6 +86,10 @@ record! {
         /// Who, for people.
         owner: String,
         ;
+        /// The session was handed off to this store, and is taken in: the store is its home from here on.
+        store: String,
+        /// With `store`: only these kinds may run in the turns that came with it.
+        allow: Vec<Kind>,
     }
 }
 
@@ -278,9 +286,9 @@ record! {
 record! {
     /// The session lives elsewhere from here on.
     pub struct HandedOff: entry "handed_off" {
-        /// The receiving store's id.
+        /// The receiving store's id: the session's home once that has taken it in.
         to: String,
-        /// The epoch that it starts with.
+        /// The epoch that it is taken in with.
         epoch: Epoch,
         ;
     }

@@ -20,6 +20,7 @@ pub struct Envelope {
     pub(crate) conversation: Vec<Raw>,
     pub(crate) plan: Option<Plan>,
     pub(crate) ext: Option<Raw>,
+    pub(crate) read_only: bool,
     pub(crate) extra: Extra,
 }
 
@@ -97,6 +98,7 @@ impl Envelope {
             conversation: Vec::new(),
             plan: None,
             ext: None,
+            read_only: false,
             extra: Extra::default(),
         }
     }
@@ -135,6 +137,19 @@ impl Envelope {
     /// The plan to bind, taken out.
     pub fn take_plan(&mut self) -> Option<Plan> {
         self.plan.take()
+    }
+
+    /// The same envelope as a copy to look at: no store steps it.
+    #[must_use]
+    pub const fn for_reading(mut self) -> Self {
+        self.read_only = true;
+        self
+    }
+
+    /// Whether it is a copy to look at.
+    #[must_use]
+    pub const fn is_read_only(&self) -> bool {
+        self.read_only
     }
 
     /// What its journal amounts to.

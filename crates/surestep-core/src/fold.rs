@@ -63,7 +63,7 @@ impl Session {
 
     /// Applies one entry.
     pub(crate) fn apply(&mut self, entry: &Entry, at: Context) -> Result<(), Misfit> {
-        if self.handed_off.is_some() {
+        if self.handed_off.is_some() && !matches!(entry, Entry::Claimed(_)) {
             return Err(order(entry.tag(), "the session was handed off"));
         }
         match entry {
@@ -113,21 +113,46 @@ impl Session {
         if self.opened.is_some() || !self.turns.is_empty() {
             return Err(order("opened", "the session is open already"));
         }
+        self.home.clone_from(&e.store);
         self.opened = Some(e.clone());
         Ok(())
     }
 
+    /// The epoch that the next one follows.
+    pub(crate) fn epoch_floor(&self) -> Epoch {
+        self.restored.as_ref().map_or(Epoch::NONE, |r| r.mark_epoch).max(self.epoch)
+    }
+
     fn claimed(&mut self, e: &Claimed) -> Result<(), Misfit> {
-        let floor = self.restored.as_ref().map_or(Epoch::NONE, |r| r.mark_epoch).max(self.epoch);
+        let floor = self.epoch_floor();
         if e.epoch != floor.next() {
             return Err(order("claimed", format!("epoch {} does not follow epoch {floor}", e.epoch)));
         }
+        self.taken_in(e)?;
         self.epoch = e.epoch;
         self.owner = Some((e.hold.clone(), e.owner.clone()));
         for operation in &mut self.operations {
             move_by(operation, Event::OwnerOver)?;
         }
         Ok(())
+    }
+
+    /// A claim with a store's name takes a session in that was handed off to that store; no other claim can.
+    fn taken_in(&mut self, e: &Claimed) -> Result<(), Misfit> {
+        match (self.handed_off.take(), &e.store) {
+            (None, None) => Ok(()),
+            (Some(handed), Some(store)) if handed.to == *store && handed.epoch == e.epoch => {
+                self.home = Some(handed.to);
+                for turn in self.turns.iter_mut().filter(|turn| turn.ended.is_none()) {
+                    turn.allow.clone_from(&e.allow);
+                }
+                Ok(())
+            }
+            (Some(handed), _) => {
+                Err(order("claimed", format!("the session was handed off to {}", handed.to)))
+            }
+            (None, Some(store)) => Err(order("claimed", format!("nobody handed the session off to {store}"))),
+        }
     }
 
     fn released(&mut self) -> Result<(), Misfit> {
@@ -185,6 +210,7 @@ impl Session {
             dir: e.dir.as_deref().map(Arc::from),
             operations: (first, u32::try_from(e.operations.len()).unwrap_or(u32::MAX)),
             ended: None,
+            allow: e.allow.clone(),
         });
         Ok(())
     }
@@ -240,6 +266,10 @@ impl Session {
         if self.operations.iter().any(|o| o.state.is_open()) {
             return Err(order("handed_off", "an operation is open"));
         }
+        if e.epoch != self.epoch_floor().next() || Some(&e.to) == self.home.as_ref() {
+            return Err(order("handed_off", format!("to {} with epoch {}", e.to, e.epoch)));
+        }
+        self.owner = None;
         self.handed_off = Some(e.clone());
         Ok(())
     }

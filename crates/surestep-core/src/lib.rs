@@ -44,6 +44,7 @@ pub mod json;
 mod key;
 pub mod limits;
 mod misfit;
+mod moves;
 mod need;
 pub mod operation;
 mod outcome;
@@ -72,6 +73,7 @@ pub use ids::{
 };
 pub use key::{IdentityError, Key, Seed, identity_text};
 pub use misfit::Misfit;
+pub use moves::NotHandedOff;
 pub use need::question;
 pub use operation::State;
 pub use outcome::{Counts, Evidence, Fault, Finding, Outcome, Receipt, Retry, Via, cut};

@@ -110,6 +110,8 @@ pub struct Terms {
     pub operations: Vec<OperationTerms>,
     /// The folder against which relative paths in bodies are read.
     pub dir: Option<String>,
+    /// The plan came from outside: only these kinds may run.
+    pub allow: Option<Vec<Kind>>,
 }
 
 /// Why a plan cannot be bound. Nothing was written.
@@ -160,6 +162,16 @@ pub enum PlanError {
         path: String,
         /// The kinds that are registered.
         known: String,
+    },
+    /// The plan or session came from outside, and nobody has allowed the kind here.
+    #[error("kind `{kind}` is not allowed for what comes from outside (`{path}`); allowed are: {allowed}")]
+    NotAllowed {
+        /// The kind.
+        kind: Kind,
+        /// Where.
+        path: String,
+        /// The kinds that are allowed.
+        allowed: String,
     },
     /// The kind refuses the operation.
     #[error("`{path}`: {fault}")]

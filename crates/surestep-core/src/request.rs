@@ -27,6 +27,22 @@ pub enum Word {
     Cancel,
 }
 
+impl Word {
+    /// How people write it.
+    #[must_use]
+    pub const fn phrase(self) -> &'static str {
+        match self {
+            Self::Landed => "landed",
+            Self::NotLanded => "not landed",
+            Self::NotLandedNow => "not landed, now",
+            Self::Skip => "skip",
+            Self::Approve => "approve",
+            Self::Deny => "deny",
+            Self::Cancel => "cancel",
+        }
+    }
+}
+
 record! {
     /// One word of one person.
     pub struct Request {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::bind::Occurrence;
 use crate::bound::BoundOperation;
 use crate::entry::{Cancelled, End, HandedOff, Opened, Restored, Said};
-use crate::ids::{Attempt, Digest, Epoch, HoldId, OpNumber, Revision, SessionId, TurnNumber};
+use crate::ids::{Attempt, Digest, Epoch, HoldId, Kind, OpNumber, Revision, SessionId, TurnNumber};
 use crate::key::Key;
 use crate::operation::State;
 use crate::outcome::{Fault, Receipt, Via};
@@ -117,6 +117,8 @@ pub struct BoundTurn {
     pub operations: (OpNumber, u32),
     /// How it ended.
     pub ended: Option<End>,
+    /// It came from outside: only these kinds may run.
+    pub allow: Option<Vec<Kind>>,
 }
 
 /// A session, folded from its commits.
@@ -144,7 +146,9 @@ pub struct Session {
     pub occurrences: BTreeMap<Key, Occurrence>,
     /// A person wants nothing more to start, in the present turn.
     pub cancelled: Option<Cancelled>,
-    /// It lives elsewhere.
+    /// The id of the store that it lives at; `None` for a session whose journal does not name one.
+    pub home: Option<String>,
+    /// It is on its way: handed off, and not yet taken in.
     pub handed_off: Option<HandedOff>,
     /// The store was put back to an older copy.
     pub restored: Option<Restored>,
@@ -170,11 +174,34 @@ impl Session {
             operations: Vec::new(),
             occurrences: BTreeMap::new(),
             cancelled: None,
+            home: None,
             handed_off: None,
             restored: None,
             requests: Vec::new(),
             chain: Vec::new(),
         }
+    }
+
+    /// The store that it is at, or on its way to, if it may not step at the store with this id.
+    #[must_use]
+    pub fn elsewhere(&self, here: &str) -> Option<&str> {
+        match (&self.handed_off, &self.home) {
+            (Some(handed), _) => Some(&handed.to),
+            (None, Some(home)) if home != here => Some(home),
+            (None, Some(_) | None) => None,
+        }
+    }
+
+    /// The first operation of the open turn that is not settled and whose kind is not among those that its turn, or
+    /// this list, allows.
+    #[must_use]
+    pub fn not_allowed(&self, allow: Option<&[Kind]>) -> Option<&Operation> {
+        let turn = self.turn().filter(|turn| turn.ended.is_none())?;
+        let lists = || [turn.allow.as_deref(), allow].into_iter().flatten();
+        self.operations_of(turn)
+            .iter()
+            .filter(|operation| !operation.state.is_settled())
+            .find(|operation| lists().any(|list| !list.contains(&operation.bound.kind)))
     }
 
     /// The session's present turn: the last one.

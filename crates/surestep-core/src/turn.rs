@@ -16,11 +16,11 @@
 use std::collections::BTreeSet;
 
 use crate::absence::Proof;
-use crate::entry::{Bound, Claimed, Doubted, Entry, Finished, Intended, Opened, Released, Said};
+use crate::entry::{Bound, Doubted, Entry, Finished, Intended, Opened, Released, Said};
 use crate::envelope::Envelope;
 use crate::fold::Context;
 use crate::handed::{Doubt, Intent};
-use crate::ids::{Attempt, Epoch, HoldId, OpNumber};
+use crate::ids::{Attempt, HoldId, OpNumber};
 use crate::misfit::Misfit;
 use crate::need::Need;
 use crate::operation::State;
@@ -84,6 +84,8 @@ pub struct Me {
     pub hold: HoldId,
     /// A label, for people.
     pub owner: String,
+    /// The id of the store that it steps at.
+    pub store: String,
 }
 
 /// A plan that was compared and accepted.
@@ -130,6 +132,22 @@ impl Turn {
             });
         }
         Ok(self)
+    }
+
+    /// Another one like it, to try something on: one of the two must be dropped.
+    pub(crate) fn copy(&self) -> Self {
+        Self {
+            envelope: self.envelope.clone(),
+            me: self.me.clone(),
+            proof: self.proof.clone(),
+            late: self.late.clone(),
+            pending: self.pending.clone(),
+            content: self.content.clone(),
+            fresh: self.fresh,
+            looked: self.looked.clone(),
+            offered: self.offered.clone(),
+            broken: self.broken.clone(),
+        }
     }
 
     /// Gives the session back as it stands, without what is not yet durable.
@@ -231,12 +249,10 @@ impl Turn {
         if session.opened.is_none() {
             let (agent, task) =
                 self.offered.as_ref().map(|o| (o.agent.clone(), o.task.clone())).unwrap_or_default();
-            self.push(Opened { agent, task, traceparent: None, extra: Extra::default() }.into(), now)?;
+            let store = Some(self.me.store.clone()).filter(|store| !store.is_empty());
+            self.push(Opened { agent, task, traceparent: None, store, extra: Extra::default() }.into(), now)?;
         }
-        let session = self.session();
-        let floor = session.restored.as_ref().map_or(Epoch::NONE, |r| r.mark_epoch).max(session.epoch);
-        let Me { hold, owner } = self.me.clone();
-        self.push(Claimed { epoch: floor.next(), hold, owner, extra: Extra::default() }.into(), now)?;
+        self.push(self.claiming(None, None).into(), now)?;
         for (op, attempt, ended) in self.unread(now) {
             let Some(key) = self.session().operation(op).map(|o| o.bound.key) else { continue };
             let read = Some(now.mark.clone());
@@ -313,7 +329,7 @@ impl Turn {
     }
 
     /// A commit that leads to a rest lets the session go; a rest that has nothing to write just ends.
-    fn stage_or_rest(mut self, now: &Now, why: Rest) -> Result<Next, Misfit> {
+    pub(crate) fn stage_or_rest(mut self, now: &Now, why: Rest) -> Result<Next, Misfit> {
         if self.pending.is_empty() {
             return Ok(Next::Rest(Rested { envelope: self.envelope, why }));
         }

@@ -218,7 +218,7 @@ fn without_a_look_up_an_interrupted_operation_stops_at_a_person() {
         "all done",
         vec![planned("email", "", "ada", "{}"), planned("github.comment", "a", "1", "{}")],
     );
-    let terms = Terms { operations: vec![terms_of(RecoveryClass::Halt), ask()], dir: None };
+    let terms = Terms { operations: vec![terms_of(RecoveryClass::Halt), ask()], dir: None, allow: None };
     let (mut shelf, intent) = Shelf::begun(&plan, &terms);
     drop(intent);
     for hold in 2..=4 {
@@ -381,6 +381,7 @@ fn names_that_the_host_takes_for_one_are_one_in_the_key_and_for_twins() {
             OperationTerms { place: place("org/foo"), ..one.clone() },
         ],
         dir: None,
+        allow: None,
     };
     let plan = Plan::new("all done", operations);
     let bound = bind(&plan, &terms).unwrap();
@@ -390,6 +391,7 @@ fn names_that_the_host_takes_for_one_are_one_in_the_key_and_for_twins() {
         let terms = Terms {
             operations: vec![OperationTerms { place: Some(("o".into(), target.into())), ..one.clone() }],
             dir: None,
+            allow: None,
         };
         bind(&Plan::new("", vec![planned("k", "o", target, "{}")]), &terms).unwrap()[0].key
     };
@@ -608,6 +610,8 @@ fn what_was_approved_is_what_runs_or_nothing_runs() {
         epoch: Epoch::new(2),
         hold: HoldId::new("x").unwrap(),
         owner: "x".into(),
+        store: None,
+        allow: None,
         extra: Extra::default(),
     };
     let approved = entry::Approved {

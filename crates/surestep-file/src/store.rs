@@ -176,6 +176,11 @@ impl<D: Disk> Store for FileStore<D> {
         .await
     }
 
+    async fn requests(&self, session: &SessionId) -> Result<Vec<Request>, StoreError> {
+        let session = session.clone();
+        self.blocking(move |shared| mailbox::requests(&shared.disk, &shared.layout.session(&session))).await
+    }
+
     async fn sessions(&self, page: Page) -> Result<SessionPage, StoreError> {
         self.blocking(move |shared| listing::page(&shared.disk, &shared.layout, &page)).await
     }

@@ -19,6 +19,7 @@ pub struct Builder {
     owner: String,
     dir: Option<String>,
     stop: Arc<AtomicBool>,
+    allow: Option<Vec<Kind>>,
     twice: Option<Kind>,
 }
 
@@ -49,6 +50,7 @@ impl Engine {
             owner: format!("pid {}", std::process::id()),
             dir: None,
             stop: Arc::default(),
+            allow: None,
             twice: None,
         }
     }
@@ -112,6 +114,14 @@ impl Builder {
         self
     }
 
+    /// Takes plans and envelopes from outside, where a stranger may have made them: only these kinds may run, and the
+    /// journal keeps that for every later step of the turn. Default: the caller's own plans, every registered kind.
+    #[must_use]
+    pub fn from_outside(mut self, allow: impl IntoIterator<Item = Kind>) -> Self {
+        self.allow = Some(allow.into_iter().collect());
+        self
+    }
+
     /// The engine.
     ///
     /// # Errors
@@ -125,6 +135,7 @@ impl Builder {
                 clock: self.clock,
                 owner: self.owner,
                 stop: self.stop,
+                allow: self.allow,
                 dir: self.dir.or_else(|| Some(std::env::current_dir().ok()?.to_str()?.to_owned())),
             }),
         }

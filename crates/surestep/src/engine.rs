@@ -1,12 +1,13 @@
 //! The engine: the async shell around the core's machine. One loop, one `match`; every decision is the core's.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use surestep_core::{
-    Compared, Envelope, Epoch, Finding, Kind, Next, Now, Plan, PlanError, Refused, Request, Rest, SessionId,
-    Terms,
+    Compared, Envelope, Epoch, Finding, Kind, Next, Now, Plan, PlanError, Refused, Request, RequestId, Rest,
+    SessionId, Terms,
 };
 use tracing::Instrument as _;
 
@@ -25,6 +26,8 @@ pub struct Engine {
     pub(crate) owner: String,
     pub(crate) dir: Option<String>,
     pub(crate) stop: Arc<AtomicBool>,
+    /// For plans and envelopes from outside: the kinds that may run.
+    pub(crate) allow: Option<Vec<Kind>>,
 }
 
 /// Where a turn stands after a step.
@@ -56,11 +59,14 @@ pub(crate) struct Hands {
     pub(crate) retaken: bool,
     /// The plan that is to be bound: offered again where the session is taken up anew.
     pub(crate) offered: Option<(Plan, Terms)>,
+    /// Words from the mailbox that this step has judged.
+    pub(crate) judged: BTreeSet<RequestId>,
 }
 
 impl Hands {
-    pub(crate) const fn new(hold: Hold, offered: Option<(Plan, Terms)>) -> Self {
-        Self { hold, observed: None, epoch: Epoch::NONE, retaken: false, offered }
+    pub(crate) fn new(hold: Hold, offered: Option<(Plan, Terms)>) -> Self {
+        let (epoch, judged) = (Epoch::NONE, BTreeSet::new());
+        Self { hold, observed: None, epoch, retaken: false, offered, judged }
     }
 }
 
@@ -82,17 +88,20 @@ impl Engine {
     async fn step_inner(&self, mut envelope: Envelope) -> Result<Step, StepError> {
         let session = envelope.session().id.clone();
         let plan = envelope.take_plan();
-        let mut loaded = self.load(&session).await?;
+        let mut loaded = self.load_or_take_in(&envelope).await?;
         on_chain(&envelope, &loaded.envelope)?;
+        if let Some(rest) = self.elsewhere(&loaded) {
+            return self.step_of(loaded.envelope, &envelope, rest).await;
+        }
         let check = |loaded: &Loaded| -> Result<Option<Compared>, StepError> {
             let compared = plan.as_ref().map(|plan| loaded.envelope.compare(plan)).transpose()?;
-            self.registry.knows(loaded.envelope.session())?;
+            self.registry.knows(loaded.envelope.session(), self.allow.as_deref())?;
             Ok(compared)
         };
         let compared = check(&loaded)?;
         let terms = match (&plan, compared) {
             (Some(plan), Some(Compared::ToBind)) => {
-                let terms = self.registry.terms(plan, self.dir.as_deref())?;
+                let terms = self.registry.terms(plan, self.dir.as_deref(), self.allow.as_deref())?;
                 plan.bind(&session, &terms, &loaded.envelope.session().occurrences)?;
                 Some(terms)
             }
@@ -105,20 +114,25 @@ impl Engine {
         if let Some(report) = wants(compared).and_then(|turn| loaded.envelope.report(turn)) {
             return self.step_of(loaded.envelope, &envelope, Rest::Finished(report)).await;
         }
-        if let Some(rest) =
-            loaded.envelope.rests(&loaded.proof, &loaded.late, terms.is_some(), &self.clock.now())
+        if loaded.unfolded().next().is_none()
+            && let Some(rest) =
+                loaded.envelope.rests(&loaded.proof, &loaded.late, terms.is_some(), &self.clock.now())
         {
             return self.step_of(loaded.envelope, &envelope, rest).await;
         }
         let hold = self.hold(&session).await?;
         self.reload(&mut loaded, &hold).await?;
+        if let Some(rest) = self.elsewhere(&loaded) {
+            return self.step_of(loaded.envelope, &envelope, rest).await;
+        }
         check(&loaded)?;
         if terms.is_some() {
             // What the plan adds is said after what was said before.
             loaded.envelope = self.with_conversation(loaded.envelope).await?;
         }
-        let hands = Hands::new(hold, plan.zip(terms));
-        let turn = self.take_up(loaded, &hands)?;
+        let mut hands = Hands::new(hold, plan.zip(terms));
+        let requests = std::mem::take(&mut loaded.requests);
+        let turn = self.fold(self.take_up(loaded, &hands)?, &requests, &mut hands);
         let rested = self.run(turn, hands).await?;
         self.step_of(rested.envelope, &envelope, rested.why).await
     }
@@ -132,8 +146,10 @@ impl Engine {
         if !loaded.exists {
             return Err(StepError::NoSuchSession { session: session.clone() });
         }
+        self.at_home(&loaded)?;
         let hold = self.hold(session).await?;
         self.reload(&mut loaded, &hold).await?;
+        self.at_home(&loaded)?;
         let given = loaded.envelope.clone();
         let mut hands = Hands::new(hold, None);
         let mut turn = self.take_up(loaded, &hands)?;
@@ -181,6 +197,7 @@ impl Engine {
         if !loaded.exists {
             return Err(StepError::NoSuchSession { session: session.clone() });
         }
+        self.at_home(&loaded)?;
         let hold = self.hold(session).await?;
         self.reload(&mut loaded, &hold).await?;
         self.take_up(loaded, &Hands::new(hold, None))?.answer(request, &self.clock.now())?;
@@ -264,7 +281,7 @@ impl Engine {
     }
 
     /// Fetches what was said, where the envelope does not have it yet.
-    async fn with_conversation(&self, mut envelope: Envelope) -> Result<Envelope, StepError> {
+    pub(crate) async fn with_conversation(&self, mut envelope: Envelope) -> Result<Envelope, StepError> {
         let session = envelope.session().id.clone();
         if !envelope.conversation().is_empty() {
             return Ok(envelope);

@@ -1,7 +1,8 @@
 //! Why a step could not do its job, sorted by who must act. An ambiguous turn is not among these: it is an outcome.
 
 use surestep_core::{
-    Attempt, Corrupt, Digest, Epoch, Key, Misfit, OpNumber, Outcome, PlanError, Refused, Revision, SessionId,
+    Attempt, Corrupt, Digest, Epoch, Key, Misfit, OpNumber, Outcome, PlanError, Refused, Rest, Revision,
+    SessionId,
 };
 
 use crate::store::{Holder, StoreError};
@@ -91,6 +92,38 @@ pub enum StepError {
         /// The envelope's revision.
         theirs: Revision,
     },
+    /// The envelope is a copy to look at. Nothing was done.
+    #[error("the envelope of `{session}` is a copy to look at: it was exported without being handed off")]
+    ReadOnly {
+        /// The session.
+        session: SessionId,
+    },
+    /// The session is not at this store. Nothing was done.
+    #[error("session `{session}` lives in store {home}")]
+    Elsewhere {
+        /// The session.
+        session: SessionId,
+        /// The store that it is at, or on its way to.
+        home: String,
+    },
+    /// The envelope's session is not of this store, and was not handed off to it. Nothing was done.
+    #[error("session `{session}` is not known here, and was not handed off to this store")]
+    NotHandedOff {
+        /// The session.
+        session: SessionId,
+        /// The store that it is at, or on its way to, where its journal says so.
+        home: Option<String>,
+    },
+    /// An operation may have landed, so the session stays. What could be found out was; nothing else was done.
+    #[error("operation {op} of `{session}` may have landed: it is settled before the session moves")]
+    InDoubt {
+        /// The session.
+        session: SessionId,
+        /// The operation.
+        op: OpNumber,
+        /// What it waits for.
+        rest: Box<Rest>,
+    },
     /// There is no such session.
     #[error("there is no session `{session}`")]
     NoSuchSession {
@@ -127,6 +160,10 @@ impl StepError {
             Self::Corrupt { .. } => "SE0601",
             Self::Diverged { .. } => "SE0801",
             Self::StoreBehind { .. } => "SE0802",
+            Self::ReadOnly { .. } => "SE0803",
+            Self::NotHandedOff { .. } => "SE0804",
+            Self::InDoubt { .. } => "SE0805",
+            Self::Elsewhere { .. } => "SE0416",
             Self::NoSuchSession { .. } => "SE0901",
             Self::Broken(_) => "SE0001",
         }
@@ -149,6 +186,12 @@ impl StepError {
             Self::Corrupt { .. } => exit::INTEGRITY,
             Self::Diverged { .. } => exit::DIVERGED,
             Self::StoreBehind { .. } => exit::INTEGRITY,
+            Self::ReadOnly { .. } => exit::USAGE,
+            Self::NotHandedOff { .. } | Self::Elsewhere { .. } => exit::HELD,
+            Self::InDoubt { rest, .. } => match exit::of(rest) {
+                exit::DONE => exit::UNTIL,
+                code => code,
+            },
             Self::NoSuchSession { .. } => exit::NO_SUCH,
         }
     }
@@ -160,6 +203,7 @@ pub const fn plan_code(error: &PlanError) -> &'static str {
     match error {
         PlanError::TooNew { .. } => "SE0702",
         PlanError::UnknownField { .. } => "SE0202",
+        PlanError::NotAllowed { .. } => "SE0217",
         PlanError::Limit { .. } => "SE0203",
         PlanError::UnknownKind { .. } => "SE0204",
         PlanError::Refused { .. } => "SE0205",

@@ -15,6 +15,14 @@ pub(crate) struct Loaded {
     pub(crate) exists: bool,
 }
 
+impl Loaded {
+    /// What people put into the mailbox and no owner has folded in.
+    pub(crate) fn unfolded(&self) -> impl Iterator<Item = &Request> {
+        let folded = &self.envelope.session().requests;
+        self.requests.iter().filter(|request| !folded.contains(&request.id))
+    }
+}
+
 impl Engine {
     pub(crate) async fn hold(&self, session: &SessionId) -> Result<Hold, StepError> {
         self.store.hold(session).await.map_err(|source| {
@@ -76,7 +84,8 @@ impl Engine {
     }
 
     pub(crate) fn take_up(&self, loaded: Loaded, hands: &Hands) -> Result<Turn, PlanError> {
-        let me = Me { hold: hands.hold.id.clone(), owner: self.owner.clone() };
+        let store = self.store.id().to_owned();
+        let me = Me { hold: hands.hold.id.clone(), owner: self.owner.clone(), store };
         let turn = Turn::resume(loaded.envelope, me, loaded.proof, loaded.late);
         match &hands.offered {
             Some((plan, terms)) => turn.offer(plan, terms),

@@ -67,6 +67,13 @@ impl MemoryStore {
         Self::with_clock(surestep_core::limits::LEASE_DEFAULT_MS, Arc::new(clock))
     }
 
+    /// The same store under another id: one that stands for a store which is known elsewhere.
+    #[must_use]
+    pub fn with_id(mut self, id: impl Into<String>) -> Self {
+        self.id = id.into();
+        self
+    }
+
     fn lock(&self) -> MutexGuard<'_, BTreeMap<SessionId, Shelf>> {
         self.shelves.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -74,10 +74,18 @@ impl Registry {
     }
 
     /// The terms of a plan's operations: every kind is checked before anything is written.
-    pub(crate) fn terms(&self, plan: &Plan, dir: Option<&str>) -> Result<Terms, PlanError> {
+    pub(crate) fn terms(
+        &self,
+        plan: &Plan,
+        dir: Option<&str>,
+        allow: Option<&[Kind]>,
+    ) -> Result<Terms, PlanError> {
         let mut operations = Vec::with_capacity(plan.operations.len());
         for (n, planned) in plan.operations.iter().enumerate() {
             let path = || format!("$.operations[{n}]");
+            if let Some(allow) = allow.filter(|allow| !allow.contains(&planned.kind)) {
+                return Err(PlanError::not_allowed(planned.kind.clone(), path(), allow));
+            }
             let registered =
                 self.kinds.get(&planned.kind).ok_or_else(|| self.unknown(&planned.kind, path()))?;
             let body = bind_body(planned, n)?;
@@ -105,11 +113,11 @@ impl Registry {
                 place: terms.place,
             });
         }
-        Ok(Terms { operations, dir: dir.map(str::to_owned) })
+        Ok(Terms { operations, dir: dir.map(str::to_owned), allow: allow.map(<[Kind]>::to_vec) })
     }
 
-    /// Every kind of the open turn is known here.
-    pub(crate) fn knows(&self, session: &Session) -> Result<(), PlanError> {
+    /// Every kind of the open turn is known here, and allowed.
+    pub(crate) fn knows(&self, session: &Session, allow: Option<&[Kind]>) -> Result<(), PlanError> {
         let Some(turn) = session.turn().filter(|t| t.ended.is_none()) else { return Ok(()) };
         let unsettled = session.operations_of(turn).iter().filter(|o| !o.state.is_settled());
         for operation in unsettled {
@@ -117,6 +125,14 @@ impl Registry {
                 return Err(self.unknown(&operation.bound.kind, format!("operation {}", operation.number)));
             }
         }
-        Ok(())
+        match session.not_allowed(allow) {
+            Some(operation) => {
+                let path = format!("operation {}", operation.number);
+                let list =
+                    turn.allow.as_deref().filter(|list| !list.contains(&operation.bound.kind)).or(allow);
+                Err(PlanError::not_allowed(operation.bound.kind.clone(), path, list.unwrap_or_default()))
+            }
+            None => Ok(()),
+        }
     }
 }

@@ -30,8 +30,14 @@ impl Engine {
                     turn
                 }
                 Next::Commit(staged) => self.commit(staged, &mut hands, &now).await?,
-                Next::Execute(intent) => self.execute(intent, &mut hands).await?,
-                Next::Reconcile(doubt) => self.look(doubt, &hands.hold).await?,
+                Next::Execute(intent) => {
+                    let turn = self.execute(intent, &mut hands).await?;
+                    self.fold_mailbox(turn, &mut hands).await
+                }
+                Next::Reconcile(doubt) => {
+                    let turn = self.look(doubt, &hands.hold).await?;
+                    self.fold_mailbox(turn, &mut hands).await
+                }
                 Next::Rest(rested) => return Ok(rested),
             };
         }

@@ -80,6 +80,14 @@ pub trait Store: Send + Sync + 'static {
         Err(StoreError::Unsupported { what: "a mailbox" })
     }
 
+    /// Reads the mailbox alone: asked between operations, so it must be cheap. Needs no hold.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    async fn requests(&self, session: &SessionId) -> Result<Vec<Request>, StoreError> {
+        Ok(self.read(session, Revision::new(u64::MAX)).await?.requests)
+    }
+
     /// Lists the sessions, page by page, in the order of their ids.
     ///
     /// # Errors

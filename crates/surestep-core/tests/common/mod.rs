@@ -69,7 +69,7 @@ pub fn terms_of(recovery: RecoveryClass) -> OperationTerms {
 
 /// The same terms for each of `n` operations.
 pub fn terms(one: &OperationTerms, n: usize) -> Terms {
-    Terms { operations: vec![one.clone(); n], dir: None }
+    Terms { operations: vec![one.clone(); n], dir: None, allow: None }
 }
 
 /// `n` operations that differ in their bodies.
@@ -79,7 +79,11 @@ pub fn plan(n: usize) -> Plan {
 }
 
 pub fn me(n: u32) -> Me {
-    Me { hold: HoldId::new(format!("hold-{n}")).unwrap(), owner: format!("process {n}") }
+    Me {
+        hold: HoldId::new(format!("hold-{n}")).unwrap(),
+        owner: format!("process {n}"),
+        store: String::new(),
+    }
 }
 
 pub fn now(boot: &str, ms: u64) -> Now {

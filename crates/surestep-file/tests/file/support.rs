@@ -30,7 +30,14 @@ pub(crate) fn id(text: &str) -> SessionId {
 }
 
 pub(crate) fn opened(task: &str) -> Entry {
-    Opened { agent: "tester".into(), task: task.into(), traceparent: None, extra: Extra::default() }.into()
+    Opened {
+        agent: "tester".into(),
+        task: task.into(),
+        traceparent: None,
+        store: None,
+        extra: Extra::default(),
+    }
+    .into()
 }
 
 pub(crate) fn commit_of(

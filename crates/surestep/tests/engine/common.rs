@@ -437,6 +437,11 @@ impl Faulty {
         }
     }
 
+    /// Another store of the same make.
+    pub(crate) fn another(&self, id: &str) -> Self {
+        Self::new(MemoryStore::new().with_id(id))
+    }
+
     /// What the next publishes meet.
     pub(crate) fn trouble(&self, troubles: impl IntoIterator<Item = Trouble>) {
         self.publishes.lock().unwrap().extend(troubles);
@@ -617,7 +622,8 @@ impl World {
     pub(crate) fn with_lease(lease_ms: u64) -> Self {
         let clock = TestClock::new();
         let server = clock.clone();
-        let store = Faulty::new(MemoryStore::with_clock(lease_ms, Arc::new(move || server.ms())));
+        let store =
+            Faulty::new(MemoryStore::with_clock(lease_ms, Arc::new(move || server.ms())).with_id("desk"));
         let remote = Arc::new(Remote {
             clock: clock.clone(),
             inside: Mutex::default(),
@@ -633,6 +639,10 @@ impl World {
     /// A new engine, with new effects: what a new process has. Kinds: `note` (ask), `mail` (halt), `once` (repeat,
     /// then halt), `twice` (repeat, then ask), `twin` (asks, but cannot tell equal operations apart).
     pub(crate) fn engine(&self) -> Engine {
+        self.builder().build().unwrap()
+    }
+
+    pub(crate) fn builder(&self) -> surestep::Builder {
         let mut twin = self.sink("twin");
         twin.terms.distinguishes = false;
         let then = Some(Arc::new(self.sink("twice")) as Arc<dyn Reconciler>);
@@ -643,8 +653,6 @@ impl World {
             .effect(self.sink("twice"), Recovery::Repeat { within_ms: WITHIN_MS, then })
             .effect(twin.clone(), Recovery::ask(twin))
             .clock(self.clock.clone())
-            .build()
-            .unwrap()
     }
 
     /// An envelope with no commit, and a plan.

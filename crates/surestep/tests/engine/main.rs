@@ -18,6 +18,8 @@ mod commits; // a commit fails: what is known is kept, what was not sent is not 
 mod common;
 mod doubt; // it errored is not it did not happen
 mod examples; // the examples run
+mod mailbox;
+mod moves;
 mod ownership; // epochs, leases, rivals
 mod plans; // binding, refusals, turns
 mod rests;

@@ -1,0 +1,54 @@
+//! A person's words for a session that somebody holds: its owner folds them in with its next commit.
+
+use surestep_core::{HoldId, Me, Refused, Request, SessionId, Turn};
+
+use crate::engine::{Engine, Hands};
+use crate::error::StepError;
+
+impl Engine {
+    /// Folds in what fits. A word that does not fit is left where it is, and judged again by a later step: `not landed`
+    /// may only have come too early. A word is judged once a step.
+    pub(crate) fn fold(&self, mut turn: Turn, requests: &[Request], hands: &mut Hands) -> Turn {
+        for request in requests {
+            if turn.session().requests.contains(&request.id) || !hands.judged.insert(request.id.clone()) {
+                continue;
+            }
+            let (folded, refused) = turn.fold(request, &self.clock.now());
+            turn = folded;
+            if let Some(refused) = refused {
+                tracing::warn!(request = %request.id, word = ?request.word, why = %refused, "a word was refused");
+            }
+        }
+        turn
+    }
+
+    /// The words in a session's mailbox that its owner has not folded in, and why it would not do so now. Writes nothing.
+    ///
+    /// # Errors
+    /// As [`Engine::read`].
+    pub async fn mailbox(&self, session: &SessionId) -> Result<Vec<(Request, Option<Refused>)>, StepError> {
+        let loaded = self.load(session).await?;
+        let Ok(hold) = HoldId::new("nobody") else { return Ok(Vec::new()) };
+        let words: Vec<Request> = loaded.unfolded().cloned().collect();
+        let me = Me { hold, owner: String::new(), store: self.store.id().to_owned() };
+        let now = self.clock.now();
+        let judge = |request: Request| {
+            let turn =
+                Turn::resume(loaded.envelope.clone(), me.clone(), loaded.proof.clone(), loaded.late.clone());
+            let (_, refused) = turn.fold(&request, &now);
+            (request, refused)
+        };
+        Ok(words.into_iter().map(judge).collect())
+    }
+
+    /// As [`Engine::fold`], with what stands in the mailbox now. One that cannot be read is read by a later step.
+    pub(crate) async fn fold_mailbox(&self, turn: Turn, hands: &mut Hands) -> Turn {
+        match self.store.requests(&hands.hold.session).await {
+            Ok(requests) => self.fold(turn, &requests, hands),
+            Err(e) => {
+                tracing::warn!(error = %e, "the mailbox cannot be read");
+                turn
+            }
+        }
+    }
+}
