@@ -15,14 +15,14 @@ use surestep_file::{Disk, FileStore, Identity, RealDisk, Stat};
 use crate::harness::{End, Scratch, commits, surestep, workspace};
 
 /// Counts the calls that change the file system, and kills its own process at one of them.
-struct KillDisk {
-    real: RealDisk,
-    count: Arc<AtomicUsize>,
+pub(crate) struct KillDisk {
+    pub(crate) real: RealDisk,
+    pub(crate) count: Arc<AtomicUsize>,
     /// Dies before this call (counted from 1) is made.
-    at: usize,
+    pub(crate) at: usize,
     /// Counts only what makes or publishes a commit's durability, not its preparation.
-    boundaries_only: bool,
-    log: Option<PathBuf>,
+    pub(crate) boundaries_only: bool,
+    pub(crate) log: Option<PathBuf>,
 }
 
 impl KillDisk {

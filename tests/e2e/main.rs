@@ -20,6 +20,7 @@ mod full_disk;
 mod harness;
 mod kill_boundaries;
 mod kill_random;
+mod moving;
 mod orphans;
 mod push;
 mod time;
