@@ -12,6 +12,7 @@
 
 mod tidy;
 
+mod approvals;
 mod bodies;
 mod contention;
 mod envelopes;
