@@ -29,6 +29,24 @@ fn files(journal: &Path) -> BTreeMap<String, Vec<u8>> {
         .collect()
 }
 
+/// Alters the folder in which the bound commands run, and makes every sum of the chain anew.
+fn move_folder(journal: &Path) {
+    let mut prev = None;
+    for (name, bytes) in files(journal) {
+        let commit = Commit::parse(&String::from_utf8(bytes).expect("UTF-8")).expect("a commit");
+        let mut fields = commit.into_fields();
+        for entry in &mut fields.entries {
+            if let Entry::Bound(bound) = entry {
+                bound.dir = Some("/tmp".into());
+            }
+        }
+        fields.prev = prev;
+        let sealed = Commit::seal(fields).expect("sealed");
+        prev = Some(sealed.sum());
+        std::fs::write(journal.join(name), sealed.text()).expect("altered");
+    }
+}
+
 /// Alters the amount in the bound body; `sums`: and makes every sum of the chain anew; `keys`: and the operation's key.
 fn alter(journal: &Path, sums: bool, keys: bool) {
     let mut prev = None;
@@ -79,6 +97,10 @@ fn a_body_that_was_altered_after_the_yes_is_refused_and_nothing_runs() {
             assert!(refused.stderr.contains("state:") && refused.stderr.contains("next:"), "{refused:?}");
         }
         assert_eq!(files(&journal), before, "a byte changed (sums {sums}, keys {keys})");
+        let scratch = approved();
+        move_folder(&scratch.journal("pay"));
+        let refused = scratch.run(&["resume", "pay"]).exits(8);
+        assert!(refused.stderr.contains("not what was approved"), "{refused:?}");
         assert!(!scratch.path().join("paid").exists(), "it ran (sums {sums}, keys {keys})");
     }
 }

@@ -195,7 +195,8 @@ impl Turn {
             }
             Word::Approve => {
                 let digest = operation.bound.body.digest();
-                Approved { op, key, digest, by, because, request: request_id, extra }.into()
+                let whole = self.session().approval_digest(op);
+                Approved { op, key, digest, by, because, whole, request: request_id, extra }.into()
             }
             Word::Deny => Denied { op, key, by, because, request: request_id, extra }.into(),
             Word::Cancel => return Err(Refused::NothingOpen),

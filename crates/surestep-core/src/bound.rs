@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::body::Body;
-use crate::ids::Kind;
+use crate::ids::{Digest, Kind};
+use crate::json::{self, DEPTH_FILE_MAX};
 use crate::key::Key;
 use crate::record::record;
 
@@ -81,6 +82,16 @@ impl BoundOperation {
             RecoveryClass::Repeat => self.then_ask == Some(true),
             RecoveryClass::Halt => false,
         }
+    }
+
+    /// The digest of exactly what will run, which is what a person's yes is for: the whole operation with its terms, and
+    /// the folder against which its relative paths are read.
+    /// `None` when its body is no JSON, which binding excluded.
+    #[must_use]
+    pub fn approval_digest(&self, dir: Option<&str>) -> Option<Digest> {
+        let text = serde_json::to_string(self).ok()?;
+        let text = json::canonical(&text, DEPTH_FILE_MAX).ok()?;
+        Some(Digest::of(format!("{text}\n{}", dir.unwrap_or_default()).as_bytes()))
     }
 
     /// Whether a person must say yes before it runs.

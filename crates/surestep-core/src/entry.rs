@@ -216,6 +216,8 @@ record! {
         /// Why.
         because: String,
         ;
+        /// Digest of all that may run: the bound operation with its terms, and the folder of its relative paths.
+        whole: Digest,
         /// The request that this answers.
         request: RequestId,
     }

@@ -136,10 +136,11 @@ impl Session {
     }
 
     pub(crate) fn approved(&mut self, e: &Approved) -> Result<(), Misfit> {
-        let operation = self.named(e.op, &e.key)?;
-        if operation.bound.body.digest() != e.digest {
+        let body = self.operation(e.op).map(|operation| operation.bound.body.digest());
+        if body != Some(e.digest) || e.whole.is_some() && self.approval_digest(e.op) != e.whole {
             return Err(order("approved", format!("operation {} is not what was approved", e.op)));
         }
+        let operation = self.named(e.op, &e.key)?;
         move_by(operation, Event::Approve)?;
         operation.approved = true;
         self.requests.extend(e.request.clone());

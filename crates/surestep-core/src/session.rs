@@ -223,6 +223,14 @@ impl Session {
         self.operations.get(number.index())
     }
 
+    /// The digest of exactly what an operation will run.
+    #[must_use]
+    pub fn approval_digest(&self, op: OpNumber) -> Option<Digest> {
+        let operation = self.operation(op)?;
+        let dir = self.turns.iter().find(|turn| turn.number == operation.turn)?.dir.as_deref();
+        operation.bound.approval_digest(dir)
+    }
+
     /// Whether another operation of the session is equal to this one but for its occurrence.
     #[must_use]
     pub fn has_equal(&self, operation: &Operation) -> bool {

@@ -620,6 +620,7 @@ fn what_was_approved_is_what_runs_or_nothing_runs() {
         digest: Digest::of(b"{\"amount\":99}"),
         by: "ada".into(),
         because: "fine".into(),
+        whole: None,
         request: None,
         extra: Extra::default(),
     };
