@@ -22,5 +22,6 @@ mod kill_boundaries;
 mod kill_random;
 mod orphans;
 mod push;
+mod restored;
 mod time;
 mod unchecked;

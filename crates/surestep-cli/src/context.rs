@@ -1,10 +1,10 @@
 //! What every command works with: the streams, the store, the engine, and how to name a command to type next.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use surestep::{Engine, SessionId, StoreError, Tuning, Wall, exit};
-use surestep_file::Options;
+use surestep_file::{FileStore, Options};
 
 use crate::args::Global;
 use crate::fail::Fail;
@@ -24,6 +24,10 @@ pub(crate) struct Context {
     pub(crate) stop: Stop,
     /// The command line as it was typed, for "again".
     pub(crate) again: String,
+    /// The store that was opened first, to say what went wrong with its high-water marks.
+    pub(crate) opened: Arc<OnceLock<FileStore>>,
+    /// Where the marks are kept, if not in the user's state folder.
+    pub(crate) marks: Option<PathBuf>,
 }
 
 /// Whether a command may make the store.
@@ -47,6 +51,8 @@ impl Context {
             lag_ms: global.lag_ms,
             stop,
             again: text::command(std::iter::once("surestep").chain(typed.iter().map(String::as_str))),
+            opened: Arc::default(),
+            marks: None,
         }
     }
 
@@ -73,9 +79,39 @@ impl Context {
 
     /// The engine on this store, with every built-in kind.
     pub(crate) fn engine(&self, store: Store, progress: Option<Arc<Progress>>) -> Result<Engine, Fail> {
-        let create = store == Store::Create;
-        let options = Options::default().allow_volatile(self.allow_volatile).create(create);
+        let opened = self.open(self.options().create(store == Store::Create))?;
+        self.engine_over(opened, progress)
+    }
+
+    /// How this command opens its store.
+    pub(crate) fn options(&self) -> Options {
+        let options = Options::default().allow_volatile(self.allow_volatile);
+        if self.marks.is_some() { options.marks(self.marks.clone()) } else { options }
+    }
+
+    /// Opens the store.
+    pub(crate) fn open(&self, options: Options) -> Result<FileStore, Fail> {
         let opened = options.open(&self.store).map_err(|e| self.store_fail(&e))?;
+        let _ = self.opened.set(opened.clone());
+        Ok(opened)
+    }
+
+    /// Says once, at the end, that a store put back to an older copy would not be noticed.
+    pub(crate) fn say_marks_problem(&self) {
+        if let Some(why) = self.opened.get().and_then(FileStore::marks_problem) {
+            self.out.note(&format!(
+                "surestep: a store put back to an older copy would not be noticed: {}",
+                text::line(why)
+            ));
+        }
+    }
+
+    /// The engine on a store, with every built-in kind.
+    pub(crate) fn engine_over(
+        &self,
+        opened: FileStore,
+        progress: Option<Arc<Progress>>,
+    ) -> Result<Engine, Fail> {
         let mut builder = Engine::builder(opened).stop(self.stop.flag()).owner(owner());
         for (effect, recovery) in crate::kinds::builtin() {
             let (effect, recovery) = match &progress {

@@ -22,6 +22,7 @@ mod out;
 mod progress;
 mod questions;
 mod resolve;
+mod restored;
 mod rests;
 mod run;
 mod show;
@@ -96,6 +97,7 @@ fn start() -> u8 {
             fail.exit
         }
     };
+    cx.say_marks_problem();
     out.flush();
     if out.lost_data() && code == exit::DONE {
         Fail::new("SE0108", exit::UNEXPECTED, "the output could not be written to stdout")
@@ -121,6 +123,7 @@ async fn command(cx: &Context, command: &Command) -> Result<u8, Fail> {
         Command::Cancel(args) => resolve::cancel(cx, args).await,
         Command::Explain { what } => explain::explain(cx, what).await,
         Command::Exec(args) => exec::exec(cx, args).await,
+        Command::Fsck(args) => restored::fsck(cx, args).await,
         Command::Demo(args) => demo::demo(cx, args).await,
     }
 }

@@ -63,6 +63,7 @@ mod load;
 mod memory;
 mod recover;
 mod registry;
+mod restore;
 mod run;
 mod store;
 
