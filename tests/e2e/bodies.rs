@@ -8,7 +8,6 @@ use surestep::{
     Attempt, Effect, Engine, Envelope, Fault, Kind, Outcome, Plan, Planned, Raw, Recovery, Rest, SessionId,
     Terms,
 };
-use surestep_file::FileStore;
 
 use crate::harness::{Scratch, random};
 
@@ -103,7 +102,7 @@ fn a_body_reaches_the_effect_byte_for_byte_after_reloads() {
     let mut reloads = 0;
     loop {
         // A new engine and a new store handle each time: nothing but the disk carries the body.
-        let store = FileStore::open(scratch.store()).expect("the store opens");
+        let store = scratch.open();
         let engine =
             Engine::builder(store).effect(echo.clone(), Recovery::halt()).build().expect("the engine");
         let mut envelope = Envelope::new(session.clone());

@@ -8,7 +8,6 @@ use surestep::{
     Attempt, Effect, Engine, Envelope, Fault, Kind, Outcome, Plan, Planned, Recovery, Rest, SessionId,
     StepError, Terms,
 };
-use surestep_file::FileStore;
 
 use crate::harness::{Ran, Scratch};
 
@@ -51,18 +50,19 @@ impl Effect for Slow {
 fn fifty(pause: Duration) -> (usize, usize, usize) {
     let scratch = Scratch::bare();
     let landings = Arc::new(AtomicUsize::new(0));
-    let root = scratch.store();
+    let scratch = Arc::new(scratch);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     let plan = br#"{"format":"surestep.plan/1","verdict":"done","operations":[{"kind":"slow","repo":"r","target":"t","body":{}}]}"#;
     let (finished, held) = runtime.block_on(async {
         let tasks: Vec<_> = (0..50)
             .map(|_| {
                 let slow = Slow(pause, landings.clone());
-                let root = root.clone();
+                let scratch = scratch.clone();
                 tokio::spawn(async move {
-                    let store = FileStore::open(root).expect("the store opens");
-                    let engine =
-                        Engine::builder(store).effect(slow, Recovery::halt()).build().expect("the engine");
+                    let engine = Engine::builder(scratch.open())
+                        .effect(slow, Recovery::halt())
+                        .build()
+                        .expect("the engine");
                     let plan = Plan::parse(plan).expect("a plan");
                     let session = SessionId::new("fifty").expect("an id");
                     engine.step(Envelope::new(session).with_plan(plan)).await

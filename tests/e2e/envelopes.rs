@@ -7,7 +7,6 @@ use surestep::{
     Attempt, Effect, Engine, Envelope, Fault, Kind, Outcome, Plan, PlanError, Planned, Recovery, Rest,
     SessionId, Step, StepError, Terms,
 };
-use surestep_file::FileStore;
 
 use crate::harness::{Scratch, commits};
 
@@ -39,7 +38,7 @@ impl Lab {
         Self { scratch: Scratch::bare(), count: Count::default(), runtime }
     }
     fn step(&self, envelope: Envelope) -> Result<Step, StepError> {
-        let store = FileStore::open(self.scratch.store()).expect("the store opens");
+        let store = self.scratch.open();
         let engine =
             Engine::builder(store).effect(self.count.clone(), Recovery::halt()).build().expect("the engine");
         self.runtime.block_on(engine.step(envelope))

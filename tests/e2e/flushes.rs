@@ -1,6 +1,6 @@
 //! n operations cost n+1 commits, counted in files and in system calls.
 
-use crate::harness::{Scratch, commits, need};
+use crate::harness::{Scratch, carry_env, commits, need};
 
 /// Renames into the journal, and fsyncs of its files and of its folder, of one run of so many operations.
 fn counted(operations: usize) -> (usize, usize, usize) {
@@ -28,6 +28,7 @@ fn counted(operations: usize) -> (usize, usize, usize) {
         .arg(plain.get_program())
         .args(plain.get_args())
         .current_dir(scratch.path());
+    carry_env(&plain, &mut traced);
     traced.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
     assert!(traced.status().expect("strace runs").success());
     assert_eq!(commits(&scratch.journal("s")), operations + 1);

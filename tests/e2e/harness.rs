@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
+use surestep_file::FileStore;
 
 /// The real `surestep` binary, built once by cargo in the profile of this test.
 pub(crate) fn surestep() -> &'static Path {
@@ -80,6 +81,17 @@ impl Scratch {
         self.path().join(".surestep")
     }
 
+    /// The folder that stands for the user's state folder.
+    pub(crate) fn state(&self) -> PathBuf {
+        self.path().join(".state")
+    }
+
+    /// The store, opened in this process.
+    pub(crate) fn open(&self) -> FileStore {
+        let marks = Some(self.state().join("surestep"));
+        FileStore::options().marks(marks).open(self.store()).expect("the store opens")
+    }
+
     pub(crate) fn journal(&self, session: &str) -> PathBuf {
         self.store().join("sessions").join(session).join("journal")
     }
@@ -91,6 +103,7 @@ impl Scratch {
         for name in ["SURESTEP_STORE", "SURESTEP_KEY", "SURESTEP_GUARD", "NO_COLOR"] {
             command.env_remove(name);
         }
+        command.env("XDG_STATE_HOME", self.state());
         command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_SYSTEM", "/dev/null");
         command.stdin(Stdio::null());
         command
@@ -127,6 +140,16 @@ impl Scratch {
             landings.insert(name, self.lines(&format!("forge/{name}")).len());
         }
         landings
+    }
+}
+
+/// Gives a command the environment of another one, which it wraps.
+pub(crate) fn carry_env(from: &Command, to: &mut Command) {
+    for (name, value) in from.get_envs() {
+        match value {
+            Some(value) => to.env(name, value),
+            None => to.env_remove(name),
+        };
     }
 }
 

@@ -157,6 +157,7 @@ fn run_worker(scratch: &Scratch, plan: &str, at: usize, boundaries: bool, log: O
         .env("SURESTEP_E2E_PLAN", plan)
         .env("SURESTEP_E2E_KILL_AT", at.to_string())
         .env("SURESTEP_E2E_BOUNDARIES", if boundaries { "1" } else { "0" })
+        .env("XDG_STATE_HOME", scratch.state())
         .env("GIT_CONFIG_GLOBAL", "/dev/null")
         .stdin(Stdio::null())
         .stdout(Stdio::null())

@@ -24,5 +24,6 @@ mod kill_random;
 mod moving;
 mod orphans;
 mod push;
+mod restored;
 mod time;
 mod unchecked;

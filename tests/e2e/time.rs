@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::harness::{Ran, Scratch, commits, kill_below, need, wait_for};
+use crate::harness::{Ran, Scratch, carry_env, commits, kill_below, need, wait_for};
 
 /// A remote operation whose first attempt neither lands nor says so; the second lands.
 fn plan(scratch: &Scratch) {
@@ -53,6 +53,7 @@ fn fake(scratch: &Scratch, shift: &str, args: &[&str]) -> Ran {
     let plain = scratch.command(args);
     let mut faked = Command::new("faketime");
     faked.args(["-f", shift]).arg(plain.get_program()).args(plain.get_args()).current_dir(scratch.path());
+    carry_env(&plain, &mut faked);
     faked.env("FAKETIME_DONT_FAKE_MONOTONIC", "1").env("DONT_FAKE_MONOTONIC", "1").stdin(Stdio::null());
     Ran::of(faked.output().expect("faketime runs"))
 }

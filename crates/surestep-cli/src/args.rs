@@ -103,6 +103,8 @@ pub(crate) enum Command {
     Import(Import),
     /// Read an envelope on stdin, step it against the store, write its next state to stdout
     Step(Step),
+    /// Go on after an older copy of the store was put back, or the store was removed
+    Fsck(Fsck),
     /// The first minute: a turn in a scratch repository, killed and resumed before your eyes
     Demo(Demo),
 }
@@ -294,6 +296,21 @@ pub(crate) struct Step {
     /// A kind of effect that may run (repeatable)
     #[arg(long, value_name = "KIND")]
     pub(crate) allow: Vec<String>,
+}
+
+/// Arguments of `fsck`.
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("what").required(true).args(["restored", "forget"]))]
+pub(crate) struct Fsck {
+    /// The session; default: each one that is behind what it once was
+    pub(crate) session: Option<String>,
+    /// An older copy of the store was put back: note it in the journals, so that `resume` looks for what may have run
+    /// since, or asks
+    #[arg(long)]
+    pub(crate) restored: bool,
+    /// A store that is gone from this path: say what was in it; with its id: forget it, so that a fresh one can begin
+    #[arg(long, value_name = "STORE-ID", num_args = 0..=1, require_equals = true, conflicts_with = "session")]
+    pub(crate) forget: Option<Option<String>>,
 }
 
 /// Arguments of `demo`.

@@ -1,10 +1,10 @@
 //! What every command works with: the streams, the store, the engine, and how to name a command to type next.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use surestep::{Builder, Engine, Kind, SessionId, StoreError, Tuning, Wall, exit};
-use surestep_file::Options;
+use surestep_file::{FileStore, Options};
 
 use crate::args::Global;
 use crate::fail::Fail;
@@ -24,6 +24,10 @@ pub(crate) struct Context {
     pub(crate) stop: Stop,
     /// The command line as it was typed, for "again".
     pub(crate) again: String,
+    /// The store that was opened first, to say what went wrong with its high-water marks.
+    pub(crate) opened: Arc<OnceLock<FileStore>>,
+    /// Where the marks are kept, if not in the user's state folder.
+    pub(crate) marks: Option<PathBuf>,
 }
 
 /// Whether a command may make the store.
@@ -47,6 +51,8 @@ impl Context {
             lag_ms: global.lag_ms,
             stop,
             again: text::command(std::iter::once("surestep").chain(typed.iter().map(String::as_str))),
+            opened: Arc::default(),
+            marks: None,
         }
     }
 
@@ -73,22 +79,56 @@ impl Context {
 
     /// The engine on this store, for what comes from outside: only these kinds may run.
     pub(crate) fn engine_from_outside(&self, store: Store, allow: Vec<Kind>) -> Result<Engine, Fail> {
-        Self::built(self.builder(store, None)?.from_outside(allow))
+        Self::built(self.builder_on(store, None)?.from_outside(allow))
     }
 
     /// The engine on this store, with every built-in kind.
     pub(crate) fn engine(&self, store: Store, progress: Option<Arc<Progress>>) -> Result<Engine, Fail> {
-        Self::built(self.builder(store, progress)?)
+        Self::built(self.builder_on(store, progress)?)
     }
 
     fn built(builder: Builder) -> Result<Engine, Fail> {
         builder.build().map_err(|e| Fail::new("SE0001", exit::UNEXPECTED, format!("BUG: {e}")))
     }
 
-    fn builder(&self, store: Store, progress: Option<Arc<Progress>>) -> Result<Builder, Fail> {
-        let create = store == Store::Create;
-        let options = Options::default().allow_volatile(self.allow_volatile).create(create);
+    fn builder_on(&self, store: Store, progress: Option<Arc<Progress>>) -> Result<Builder, Fail> {
+        let opened = self.open(self.options().create(store == Store::Create))?;
+        Ok(self.builder(opened, progress))
+    }
+
+    /// How this command opens its store.
+    pub(crate) fn options(&self) -> Options {
+        let options = Options::default().allow_volatile(self.allow_volatile);
+        if self.marks.is_some() { options.marks(self.marks.clone()) } else { options }
+    }
+
+    /// Opens the store.
+    pub(crate) fn open(&self, options: Options) -> Result<FileStore, Fail> {
         let opened = options.open(&self.store).map_err(|e| self.store_fail(&e))?;
+        let _ = self.opened.set(opened.clone());
+        Ok(opened)
+    }
+
+    /// Says once, at the end, that a store put back to an older copy would not be noticed.
+    pub(crate) fn say_marks_problem(&self) {
+        if let Some(why) = self.opened.get().and_then(FileStore::marks_problem) {
+            self.out.note(&format!(
+                "surestep: a store put back to an older copy would not be noticed: {}",
+                text::line(why)
+            ));
+        }
+    }
+
+    /// The engine on a store, with every built-in kind.
+    pub(crate) fn engine_over(
+        &self,
+        opened: FileStore,
+        progress: Option<Arc<Progress>>,
+    ) -> Result<Engine, Fail> {
+        Self::built(self.builder(opened, progress))
+    }
+
+    fn builder(&self, opened: FileStore, progress: Option<Arc<Progress>>) -> Builder {
         let mut builder = Engine::builder(opened).stop(self.stop.flag()).owner(owner());
         for (effect, recovery) in crate::kinds::builtin() {
             let (effect, recovery) = match &progress {
@@ -100,7 +140,7 @@ impl Context {
         if let Some(lag_ms) = self.lag_ms {
             builder = builder.tune_all(Tuning { lag_ms: Some(lag_ms), ..Tuning::default() });
         }
-        Ok(builder)
+        builder
     }
 
     fn store_fail(&self, error: &StoreError) -> Fail {

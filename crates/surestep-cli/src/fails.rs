@@ -65,7 +65,11 @@ pub(crate) fn of_step(cx: &Context, error: &StepError, session: &SessionId) -> F
                     "the envelope is at revision {theirs}, the store at {ours}: was an older copy restored?"
                 ))
                 .state("nothing was started or changed")
-                .next(cx.command(&["show", id]))
+                .next_if("surestep explain code SE0802", "the newer store is the better one to go on with")
+                .next_if(
+                    cx.command(&["fsck", "--restored", id]),
+                    "if there is only this one: what is not settled in it is then looked for, or asked about",
+                )
         }
         StepError::ReadOnly { .. } => fail
             .why("only a session that was handed off moves; a copy of it runs nowhere")
@@ -136,6 +140,16 @@ pub(crate) fn of_store(cx: &Context, error: &StoreError, session: Option<&Sessio
             damaged_next(fail.state("nothing was started, and no byte was changed"))
         }
         StoreError::TooNew { .. } => newer_next(fail.state("nothing was started, and no byte was changed")),
+        StoreError::RolledBack { session, .. } => fail
+            .why("an older copy of the store was put back, or a part of it was removed; what is missing may have run")
+            .state("nothing was started, and no byte was changed")
+            .next_if(cx.command(&["fsck", "--restored", session.as_str()]), "if the newer store is lost")
+            .next_if("surestep explain code SE0602", "first, if it is not"),
+        StoreError::Gone { .. } => fail
+            .why("what they did is not undone by that: a fresh store would do it again")
+            .state("nothing was started or made")
+            .next_if(cx.command(&["fsck", "--restored"]), "makes it anew, with every session to be looked for, or asked about")
+            .next_if(cx.command(&["fsck", "--forget"]), "if you removed it on purpose"),
         StoreError::Full { .. } => fail
             .next_if(again, "after making room: free some space, raise the quota or the limit of open files"),
         StoreError::Volatile { .. } => fail

@@ -6,10 +6,10 @@ use surestep::{Rest, exit};
 use crate::context::{Context, Store, wall};
 use crate::fail::Fail;
 use crate::out::Ink;
-use crate::run::{all_sessions, first_of};
+use crate::run::first_of;
 use crate::text::{columns, line};
 use crate::view::{self, RestView};
-use crate::{fails, when};
+use crate::{restored, when};
 
 #[derive(Serialize)]
 struct ListObject {
@@ -40,9 +40,9 @@ pub(crate) async fn list(cx: &Context) -> Result<u8, Fail> {
     let mut codes = vec![exit::DONE];
     let mut rows = vec![["session", "status", "done", "last commit", ""].map(str::to_owned).to_vec()];
     let mut sessions = Vec::new();
-    for id in all_sessions(cx, &engine).await? {
-        match engine.read(&id).await {
-            Ok(envelope) => {
+    for id in restored::all(cx, &engine).await? {
+        match restored::read(cx, &engine, &id).await {
+            Ok((envelope, behind)) => {
                 let session = envelope.session();
                 let rest = envelope.standing(&engine.now());
                 let operations = session.turn().map(|t| session.operations_of(t)).unwrap_or_default();
@@ -53,8 +53,11 @@ pub(crate) async fn list(cx: &Context) -> Result<u8, Fail> {
                     session.status().to_owned(),
                     format!("{settled}/{}", operations.len()),
                     at.map_or_else(String::new, |at| when::relative(at, now)),
-                    remark(&rest, now),
+                    behind
+                        .as_ref()
+                        .map_or_else(|| remark(&rest, now), |fail| format!("rolled back ({})", fail.code)),
                 ]);
+                codes.extend(behind.as_ref().map(|fail| fail.exit));
                 sessions.push(Listed {
                     session: id.to_string(),
                     status: session.status(),
@@ -66,13 +69,12 @@ pub(crate) async fn list(cx: &Context) -> Result<u8, Fail> {
                     settled,
                     at,
                     rest: Some(RestView::new(&rest)),
-                    error: None,
+                    error: behind.as_ref().map(short),
                 });
             }
-            Err(e) => {
-                let fail = fails::of_step(cx, &e, &id);
+            Err(fail) => {
                 codes.push(fail.exit);
-                let error = format!("{}: {}", fail.code, fail.what);
+                let error = short(&fail);
                 rows.push(vec![
                     line(id.as_str()),
                     "unreadable".into(),
@@ -106,6 +108,10 @@ pub(crate) async fn list(cx: &Context) -> Result<u8, Fail> {
     }
     cx.out.object(&ListObject { schema: "surestep.list/1", exit, sessions });
     Ok(exit)
+}
+
+fn short(fail: &Fail) -> String {
+    format!("{}: {}", fail.code, fail.what)
 }
 
 fn remark(rest: &Rest, now: surestep::Wall) -> String {

@@ -9,7 +9,7 @@ use crate::context::{Context, Store, wall};
 use crate::fail::Fail;
 use crate::out::Ink;
 use crate::text::{self, line, tick};
-use crate::{fails, view, when};
+use crate::{restored, view, when};
 
 #[derive(Serialize)]
 struct LogObject {
@@ -24,7 +24,7 @@ struct LogObject {
 pub(crate) async fn log(cx: &Context, session: &str) -> Result<u8, Fail> {
     let engine = cx.engine(Store::MustExist, None)?;
     let id = cx.session(session)?;
-    let envelope = engine.read(&id).await.map_err(|e| fails::of_step(cx, &e, &id))?;
+    let (envelope, behind) = restored::read(cx, &engine, &id).await?;
     let now = wall(&engine);
     for commit in envelope.commits() {
         print(cx, &envelope, commit, now);
@@ -37,7 +37,9 @@ pub(crate) async fn log(cx: &Context, session: &str) -> Result<u8, Fail> {
         // The commits' own text, byte for byte: their sums still hold.
         commits: envelope.commits().iter().filter_map(|c| Raw::new(c.text()).ok()).collect(),
     });
-    Ok(surestep::exit::DONE)
+    let Some(fail) = behind else { return Ok(surestep::exit::DONE) };
+    fail.say(&cx.out);
+    Ok(fail.exit)
 }
 
 fn print(cx: &Context, envelope: &Envelope, commit: &Commit, now: Wall) {

@@ -23,6 +23,7 @@ mod out;
 mod progress;
 mod questions;
 mod resolve;
+mod restored;
 mod rests;
 mod run;
 mod show;
@@ -97,6 +98,7 @@ fn start() -> u8 {
             fail.exit
         }
     };
+    cx.say_marks_problem();
     out.flush();
     if out.lost_data() && code == exit::DONE {
         Fail::new("SE0108", exit::UNEXPECTED, "the output could not be written to stdout")
@@ -125,6 +127,7 @@ async fn command(cx: &Context, command: &Command) -> Result<u8, Fail> {
         Command::Export(args) => moves::export(cx, args).await,
         Command::Import(args) => moves::import(cx, args).await,
         Command::Step(args) => moves::step(cx, args).await,
+        Command::Fsck(args) => restored::fsck(cx, args).await,
         Command::Demo(args) => demo::demo(cx, args).await,
     }
 }

@@ -8,17 +8,22 @@ use crate::fail::{Fail, Next};
 use crate::out::Ink;
 use crate::text::{self, columns, line};
 use crate::view::{self, SessionView};
-use crate::{fails, rests, when};
+use crate::{fails, restored, rests, when};
 
 /// `show SESSION`.
 pub(crate) async fn show(cx: &Context, session: &str) -> Result<u8, Fail> {
     let engine = cx.engine(Store::MustExist, None)?;
     let id = cx.session(session)?;
-    let envelope = engine.read(&id).await.map_err(|e| fails::of_step(cx, &e, &id))?;
+    let (envelope, behind) = restored::read(cx, &engine, &id).await?;
     let now = engine.now();
     let rest = envelope.standing(&now);
-    cx.out.object(&SessionView::new("surestep.show/1", &envelope, &rest, surestep::exit::DONE));
+    let exit = behind.as_ref().map_or(surestep::exit::DONE, |fail| fail.exit);
+    cx.out.object(&SessionView::new("surestep.show/1", &envelope, &rest, exit));
     screen(cx, &envelope, &rest, now.wall);
+    if let Some(fail) = behind {
+        fail.say(&cx.out);
+        return Ok(exit);
+    }
     for (request, refused) in engine.mailbox(&id).await.map_err(|e| fails::of_step(cx, &e, &id))? {
         let about = request.op.map_or_else(String::new, |op| format!(" operation {op}"));
         let word = format!("{}{about}, by {}: {}", request.word.phrase(), request.by, request.because);
@@ -29,7 +34,7 @@ pub(crate) async fn show(cx: &Context, session: &str) -> Result<u8, Fail> {
         cx.out.put(&format!("{}{}", cx.out.ink(Ink::Dim, &text::pad("mailbox", 10)), line(&word)));
         cx.out.put(&format!("{}{}", text::pad("", 10), line(&fate)));
     }
-    Ok(surestep::exit::DONE)
+    Ok(exit)
 }
 
 fn screen(cx: &Context, envelope: &Envelope, rest: &Rest, now: Wall) {

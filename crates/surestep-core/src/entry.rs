@@ -308,6 +308,8 @@ record! {
         /// When, in milliseconds since that boot.
         since_boot_ms: u64,
         ;
+        /// The sum of the last commit that was once reached; absent where only a person says that there was more.
+        mark_head: Digest,
     }
 }
 

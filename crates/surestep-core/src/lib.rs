@@ -52,6 +52,7 @@ pub mod plan;
 mod record;
 mod report;
 mod request;
+mod restored;
 mod session;
 mod settle;
 mod staged;

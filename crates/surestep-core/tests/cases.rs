@@ -1275,6 +1275,7 @@ fn restore(shelf: &mut Shelf, at: &Now) {
         mark_epoch: Epoch::new(5),
         boot: at.mark.boot.clone(),
         since_boot_ms: at.mark.since_boot_ms,
+        mark_head: None,
         extra: Extra::default(),
     };
     let commit = forged(shelf, vec![restored.into()]);

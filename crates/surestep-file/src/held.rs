@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! publish: settle an earlier doubt -> revision = last + 1 ? -> blobs -> temp file (reserved or new), durable
-//!          -> is the lock still ours ? -> rename onto a free name -> fsync the directory -> [first: `born`] -> Ok
+//!          -> is the lock still ours ? -> rename onto a free name -> fsync the directory -> [first: `born`]
+//!          -> high-water mark -> Ok
 //! ```
 //!
 //! Invariants: an acknowledged commit is durable, and so is the birth mark; a gap is never published; two clones of
@@ -103,6 +104,7 @@ impl<D: Disk> Held<D> {
         match finished {
             Ok(()) => {
                 state.last = Some(revision);
+                self.store.marks.set(disk, commit); // before the effect that it intends, and in the order of commits
                 drop(state);
                 self.tidy(commit);
                 Ok(())

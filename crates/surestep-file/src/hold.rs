@@ -42,7 +42,7 @@ struct Note {
 pub(crate) fn take<D: Disk>(store: &Arc<Shared<D>>, session: &SessionId) -> Result<Hold, StoreError> {
     let disk = &store.disk;
     let place = store.layout.session(session);
-    let before = journal::survey(disk, &place)?; // damage is found before anything is made
+    let (before, ..) = store.survey(session, &place)?; // damage is found before anything is made
     make_folders(disk, store, &place, before.birth)?;
     if before.birth == Birth::None {
         make_lock(disk, &place)?;
@@ -52,7 +52,7 @@ pub(crate) fn take<D: Disk>(store: &Arc<Shared<D>>, session: &SessionId) -> Resu
     if !orphans.is_empty() {
         return Err(StoreError::Busy { holder: Holder { what: orphans.join("; ") } });
     }
-    let survey = journal::survey(disk, &place)?;
+    let (survey, mark, behind) = store.survey(session, &place)?;
     sweep(disk, &place);
     let dir = place.journal();
     let journal = disk.open_dir(&dir).map_err(io("cannot open the folder", &dir))?;
@@ -81,6 +81,10 @@ pub(crate) fn take<D: Disk>(store: &Arc<Shared<D>>, session: &SessionId) -> Resu
     });
     if !survey.is_absent() {
         held.confirm_birth()?;
+        let raised = mark.is_none_or(|mark| mark.revision != survey.last);
+        if raised && behind.is_none() && store.marks.are_kept() {
+            store.marks.set(disk, &journal::commit(disk, &held.place, session, survey.last)?);
+        }
     }
     leave_note(disk, &held.place);
     store.remember(&held);

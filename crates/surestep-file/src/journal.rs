@@ -10,6 +10,8 @@
 //! `born`        commits     a session
 //! ```
 //!
+//! Where a high-water mark tells how far the session once got, an emptied journal is one that was rolled back.
+//!
 //! Decision: the birth mark is written in two halves. `bearing` stands in the lock from its first instant; `born` is
 //! written over it, and made durable, after the first commit is durable and *before* that commit is acknowledged. So
 //! no effect ever ran under `bearing`, and a first publish that died anywhere can start anew; while after `born` an
@@ -65,8 +67,8 @@ impl Survey {
     }
 }
 
-/// Looks at a session.
-pub(crate) fn survey<D: Disk>(disk: &D, place: &Place) -> Result<Survey, StoreError> {
+/// Looks at a session; told whether there is a mark of it.
+pub(crate) fn survey<D: Disk>(disk: &D, place: &Place, marked: bool) -> Result<Survey, StoreError> {
     let stat = found(disk.stat(&place.dir)).map_err(io("cannot examine", &place.dir))?;
     match stat.map(|stat| stat.kind) {
         None => return Ok(Survey { birth: Birth::None, last: Revision::NONE }),
@@ -88,6 +90,7 @@ pub(crate) fn survey<D: Disk>(disk: &D, place: &Place) -> Result<Survey, StoreEr
         (Birth::None, false) => {
             Err(corrupt(place.lock(), 0, "the lock is gone and the journal is not: it is never deleted"))
         }
+        (Birth::Born | Birth::Damaged, true) if marked => Ok(Survey { birth, last }),
         (Birth::Born, true) => Err(corrupt(
             place.journal(),
             0,

@@ -19,7 +19,7 @@
 //! File systems that do not promise them (memory, network, user space, volatile overlays) are refused unless named.
 //!
 //! Where the decisions live: [`disk`] every call on a file system; `atomic` how a file is published; `journal` what
-//! makes a session whole, and the birth mark; `hold` what taking the lock does and proves; `held` publishing and
+//! makes a session whole, and the birth mark; `marks` and `rolled` how an older copy is noticed; `hold` what taking the lock does and proves; `held` publishing and
 //! what happens when nobody knows; `names` how an id becomes a file name; `mounts` which file systems are refused.
 
 mod atomic;
@@ -33,15 +33,19 @@ mod journal;
 mod layout;
 mod listing;
 mod mailbox;
+mod marks;
 mod mounts;
 mod names;
 mod open;
 mod real;
+mod rolled;
 mod sealed;
 mod store;
 
 pub use disk::{Disk, FileKind, Identity, Stat};
 pub use fault::Class;
-pub use open::Options;
+pub use marks::{HighMark, MarksState};
+pub use open::{GoneStore, Options};
 pub use real::RealDisk;
+pub use rolled::RolledBack;
 pub use store::FileStore;

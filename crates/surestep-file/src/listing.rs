@@ -72,7 +72,7 @@ fn is_published<D: Disk>(disk: &D, place: &Place) -> Result<bool, StoreError> {
     if stat.is_none_or(|stat| stat.kind != FileKind::Directory) {
         return Ok(false);
     }
-    match journal::survey(disk, place) {
+    match journal::survey(disk, place, false) {
         Ok(survey) => Ok(!survey.is_absent()),
         Err(StoreError::Corrupt { .. } | StoreError::TooNew { .. }) => Ok(true),
         Err(error) => Err(error),

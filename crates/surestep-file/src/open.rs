@@ -10,6 +10,7 @@ use crate::atomic::{self, Failed};
 use crate::disk::Disk;
 use crate::fault::{corrupt, found, io};
 use crate::layout::Layout;
+use crate::marks::{self, Marks};
 use crate::real::RealDisk;
 use crate::sealed;
 use crate::store::FileStore;
@@ -17,15 +18,17 @@ use crate::store::FileStore;
 const FAMILY: &str = "surestep.store/";
 
 /// How a store is opened.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Options {
     allow_volatile: bool,
     create: bool,
+    marks: marks::Place,
+    even_rolled_back: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { allow_volatile: false, create: true }
+        Self { allow_volatile: false, create: true, marks: marks::Place::State, even_rolled_back: false }
     }
 }
 
@@ -47,6 +50,23 @@ impl Options {
     #[must_use]
     pub const fn create(mut self, create: bool) -> Self {
         self.create = create;
+        self
+    }
+
+    /// The folder of the high-water marks, by which a store that was put back to an older copy is noticed; `None`:
+    /// none are kept. Default: `surestep` in the user's state folder (`$XDG_STATE_HOME`, else `~/.local/state`). It
+    /// must not lie where a backup of the store would put it back as well.
+    #[must_use]
+    pub fn marks(mut self, folder: Option<PathBuf>) -> Self {
+        self.marks = folder.map_or(marks::Place::Off, marks::Place::In);
+        self
+    }
+
+    /// Reads and holds sessions although they are behind their marks, and makes a store that is gone anew under its
+    /// old id: to show what is left, and to write the `restored` entry. Never step with such a store. Default: no.
+    #[must_use]
+    pub const fn even_rolled_back(mut self, even: bool) -> Self {
+        self.even_rolled_back = even;
         self
     }
 
@@ -72,6 +92,10 @@ impl Options {
         {
             return Err(StoreError::Volatile { path: root, kind });
         }
+        let gone = self.gone(&disk, &root)?;
+        if let Some(gone) = gone.as_ref().filter(|_| !self.even_rolled_back) {
+            return Err(gone.error());
+        }
         if !self.create && found(disk.canonical(&root)).map_err(io("cannot find", &root))?.is_none() {
             return Err(StoreError::Absent { what: format!("the store {}", root.display()) });
         }
@@ -81,12 +105,81 @@ impl Options {
         let layout = Layout { root };
         let id = match read_id(&disk, &layout)? {
             Some(id) => id,
-            None if self.create => make_id(&disk, &layout)?,
+            None if self.create => {
+                make_id(&disk, &layout, gone.map_or_else(surestep::random_id, |gone| gone.store))?
+            }
             None => return Err(StoreError::Absent { what: format!("the store {}", layout.root.display()) }),
         };
         make_folders(&disk, &layout)?;
-        Ok(FileStore::new(disk, layout, id))
+        let marks = Marks::new(&self.marks, &id, &layout.root);
+        Ok(FileStore::new(disk, layout, id, marks, self.even_rolled_back))
     }
+
+    /// The store with sessions that was once at a root, and is gone.
+    fn gone<D: Disk>(&self, disk: &D, root: &Path) -> Result<Option<GoneStore>, StoreError> {
+        let Ok(Some(folder)) = self.marks.folder() else { return Ok(None) };
+        let root = canonical_of(disk, root)?;
+        let file = Layout { root: root.clone() }.store();
+        if found(disk.stat(&file)).map_err(io("cannot examine", &file))?.is_some() {
+            return Ok(None);
+        }
+        let Some(store) = marks::at_root(disk, &folder, &root) else { return Ok(None) };
+        let sessions = marks::count(disk, &folder, &store);
+        Ok((sessions > 0).then_some(GoneStore { root, store, sessions }))
+    }
+
+    /// What is remembered of a store that is gone from a root.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn find_gone(&self, root: impl AsRef<Path>) -> Result<Option<GoneStore>, StoreError> {
+        let given = root.as_ref();
+        let root = std::path::absolute(given).map_err(io("cannot make absolute", given))?;
+        self.gone(&RealDisk, &root)
+    }
+
+    /// Forgets that a store was at a root, so that a fresh one can be made there: what its sessions did may then be
+    /// done again. Their marks are kept, and speak again if the store comes back.
+    ///
+    /// # Errors
+    /// [`StoreError::Absent`] where that store is not gone from there; else what the system says.
+    pub fn forget_gone(&self, gone: &GoneStore) -> Result<(), StoreError> {
+        match (self.find_gone(&gone.root)?, self.marks.folder()) {
+            (Some(there), Ok(Some(folder))) if there == *gone => {
+                marks::forget_root(&RealDisk, &folder, &gone.root)
+            }
+            _ => Err(StoreError::Absent { what: format!("a memory of the store {}", gone.store) }),
+        }
+    }
+}
+
+/// A store with sessions that is gone from its root.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GoneStore {
+    /// Where it was, without links.
+    pub root: PathBuf,
+    /// Its id.
+    pub store: String,
+    /// How many of its sessions are remembered.
+    pub sessions: usize,
+}
+
+impl GoneStore {
+    fn error(&self) -> StoreError {
+        let Self { root, store, sessions } = self.clone();
+        StoreError::Gone { root, store, sessions }
+    }
+}
+
+/// A path without links, as far as it exists.
+fn canonical_of<D: Disk>(disk: &D, path: &Path) -> Result<PathBuf, StoreError> {
+    for part in path.ancestors() {
+        if let Some(there) = found(disk.canonical(part)).map_err(io("cannot find", part))? {
+            let rest = path.strip_prefix(part).unwrap_or(Path::new(""));
+            return Ok(if rest.as_os_str().is_empty() { there } else { there.join(rest) });
+        }
+    }
+    Ok(path.to_owned())
 }
 
 /// The nearest part of a path that exists, without links.
@@ -140,9 +233,8 @@ fn read_id<D: Disk>(disk: &D, layout: &Layout) -> Result<Option<String>, StoreEr
     Ok(Some(id))
 }
 
-fn make_id<D: Disk>(disk: &D, layout: &Layout) -> Result<String, StoreError> {
+fn make_id<D: Disk>(disk: &D, layout: &Layout, id: String) -> Result<String, StoreError> {
     let file = layout.store();
-    let id = surestep::random_id();
     let text = serde_json::to_string(&StoreFile { format: format!("{FAMILY}1"), id: id.clone() })
         .map_err(|error| StoreError::Other(error.to_string()))?;
     match atomic::publish(disk, &file, text.as_bytes()) {

@@ -16,8 +16,10 @@ use crate::fault::{corrupt, found, io};
 use crate::held::Held;
 use crate::journal::{self, Birth};
 use crate::layout::Layout;
+use crate::marks::{Marks, MarksState};
 use crate::open::Options;
 use crate::real::RealDisk;
+use crate::rolled::RolledBack;
 use crate::{guards, hold, listing, mailbox};
 
 /// A store in a folder. Cheap to clone; all clones are one store.
@@ -42,6 +44,9 @@ pub(crate) struct Shared<D: Disk> {
     pub(crate) disk: D,
     pub(crate) layout: Layout,
     pub(crate) id: String,
+    pub(crate) marks: Marks,
+    /// What is behind its mark is read and held all the same.
+    pub(crate) even_rolled_back: bool,
     /// Folders of blobs whose names this process has made durable.
     blob_folders: Mutex<HashSet<PathBuf>>,
     /// The holds of this process, by the session's folder: a read settles what one of them does not know.
@@ -68,8 +73,9 @@ impl FileStore {
 }
 
 impl<D: Disk> FileStore<D> {
-    pub(crate) fn new(disk: D, layout: Layout, id: String) -> Self {
-        let shared = Shared { disk, layout, id, blob_folders: Mutex::default(), holds: Mutex::default() };
+    pub(crate) fn new(disk: D, layout: Layout, id: String, marks: Marks, even_rolled_back: bool) -> Self {
+        let (blob_folders, holds) = (Mutex::default(), Mutex::default());
+        let shared = Shared { disk, layout, id, marks, even_rolled_back, blob_folders, holds };
         Self { shared: Arc::new(shared) }
     }
 
@@ -83,6 +89,36 @@ impl<D: Disk> FileStore<D> {
     #[must_use]
     pub fn session_dir(&self, session: &SessionId) -> PathBuf {
         self.shared.layout.session(session).dir
+    }
+
+    /// Whether a store put back to an older copy would be noticed: makes the marks' folder to find out.
+    #[must_use]
+    pub fn marks(&self) -> MarksState {
+        self.shared.marks.state(&self.shared.disk)
+    }
+
+    /// What went wrong with the high-water marks so far, if anything did.
+    #[must_use]
+    pub fn marks_problem(&self) -> Option<&str> {
+        self.shared.marks.problem()
+    }
+
+    /// Whether a session is behind its mark. Only for a store that was opened `even_rolled_back`.
+    ///
+    /// # Errors
+    /// As reading it.
+    pub fn rolled_back(&self, session: &SessionId) -> Result<Option<RolledBack>, StoreError> {
+        let place = self.shared.layout.session(session);
+        Ok(self.shared.survey(session, &place)?.2)
+    }
+
+    /// The sessions that are known to have existed, by their marks.
+    #[must_use]
+    pub fn marked(&self) -> Vec<SessionId> {
+        let mut all: Vec<_> =
+            self.shared.marks.all(&self.shared.disk).into_iter().map(|mark| mark.session).collect();
+        all.sort();
+        all
     }
 
     /// Runs a call on the blocking pool.
@@ -168,7 +204,7 @@ impl<D: Disk> Store for FileStore<D> {
         let (session, request) = (session.clone(), request.clone());
         self.blocking(move |shared| {
             let place = shared.layout.session(&session);
-            if journal::survey(&shared.disk, &place)?.birth == Birth::None {
+            if shared.survey(&session, &place)?.0.birth == Birth::None {
                 return Err(absent(&session));
             }
             mailbox::post(&shared.disk, &place, &request)
@@ -192,7 +228,11 @@ impl<D: Disk> Shared<D> {
         if let Some(held) = self.holder_of(&place.dir) {
             held.settle_doubt()?;
         }
-        let survey = journal::survey(&self.disk, &place)?;
+        let survey = if from <= Revision::FIRST {
+            self.survey(session, &place)?.0
+        } else {
+            journal::survey(&self.disk, &place, self.even_rolled_back)? // under a hold, which looked at the mark
+        };
         if survey.is_absent() {
             return Err(absent(session));
         }

@@ -275,7 +275,12 @@ impl Engine {
         self.registry.kinds().cloned().collect()
     }
 
-    async fn step_of(&self, envelope: Envelope, given: &Envelope, rest: Rest) -> Result<Step, StepError> {
+    pub(crate) async fn step_of(
+        &self,
+        envelope: Envelope,
+        given: &Envelope,
+        rest: Rest,
+    ) -> Result<Step, StepError> {
         let envelope = self.with_conversation(envelope.with_ext_of(given)).await?;
         Ok(Step { rest, envelope })
     }

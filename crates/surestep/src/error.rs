@@ -234,6 +234,8 @@ impl StoreError {
             Self::Busy { .. } => "SE0301",
             Self::HoldLost { .. } => "SE0303",
             Self::Corrupt { .. } => "SE0601",
+            Self::RolledBack { .. } => "SE0602",
+            Self::Gone { .. } => "SE0603",
             Self::TooNew { .. } => "SE0701",
             Self::Full { .. } => "SE0501",
             Self::Io { .. } | Self::Other(_) => "SE0502",
@@ -250,7 +252,7 @@ impl StoreError {
         match self {
             Self::Absent { .. } => exit::NO_SUCH,
             Self::Busy { .. } | Self::HoldLost { .. } => exit::HELD,
-            Self::Corrupt { .. } => exit::INTEGRITY,
+            Self::Corrupt { .. } | Self::RolledBack { .. } | Self::Gone { .. } => exit::INTEGRITY,
             Self::TooNew { .. } => exit::VERSION,
             Self::Full { .. } | Self::Io { .. } | Self::Poisoned { .. } | Self::Other(_) => exit::STORE,
             Self::Volatile { .. } | Self::Unsupported { .. } => exit::USAGE,

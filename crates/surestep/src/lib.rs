@@ -65,6 +65,7 @@ mod memory;
 mod moves;
 mod recover;
 mod registry;
+mod restore;
 mod run;
 mod store;
 

@@ -265,6 +265,27 @@ pub enum StoreError {
         /// What is wrong.
         why: String,
     },
+    /// The session is behind what was once acknowledged: an older copy of the store was put back, or a part of it
+    /// was removed. What is missing may have run.
+    #[error("session `{session}` was once at revision {mark}, and {} now", at(*found, *mark))]
+    RolledBack {
+        /// The session.
+        session: SessionId,
+        /// Where it stands.
+        found: Revision,
+        /// Where it once stood.
+        mark: Revision,
+    },
+    /// A store with sessions was here, and is gone. What they did is not undone by that.
+    #[error("the store at {} is gone, and {sessions} of its sessions are remembered", root.display())]
+    Gone {
+        /// Where it was.
+        root: PathBuf,
+        /// Its id.
+        store: String,
+        /// How many of its sessions are remembered.
+        sessions: usize,
+    },
     /// A file was written by a newer version.
     #[error("{} was written by a newer version: {what}", file.display())]
     TooNew {
@@ -334,6 +355,14 @@ pub enum PublishError {
     /// Nobody knows: drop the turn and reload.
     #[error("nobody knows whether the commit was published")]
     Indeterminate(#[source] StoreError),
+}
+
+fn at(found: Revision, mark: Revision) -> String {
+    match found {
+        Revision::NONE => "is gone".into(),
+        found if found < mark => format!("is at revision {found}"),
+        found => format!("has another commit there (it is at revision {found})"),
+    }
 }
 
 impl Blob {

@@ -18,7 +18,7 @@ const ARROWS: &[(&str, &[&str], &[&str])] = &[
     (
         "surestep-file",
         &["surestep"],
-        &["async-trait", "fs2", "rustix", "serde", "serde_json", "thiserror", "tokio"],
+        &["async-trait", "fs2", "rustix", "serde", "serde_json", "thiserror", "tokio", "tracing"],
     ),
     (
         "surestep-effects",

@@ -65,6 +65,11 @@ impl Scene {
         self.dir.join(".surestep")
     }
 
+    /// What stands for the user's state folder.
+    pub(super) fn state(&self) -> PathBuf {
+        self.dir.join(".state")
+    }
+
     fn open_store(&self) -> Result<Option<String>, Fail> {
         let refuse = |e: StoreError| broken("the demo's store cannot be made", &e.to_string());
         match Options::default().open(self.store()) {

@@ -50,6 +50,7 @@ impl Worker {
             command.arg("--allow-volatile");
         }
         command.args(words).current_dir(&scene.dir).env("NO_COLOR", "1").env_remove("SURESTEP_STORE");
+        command.env("XDG_STATE_HOME", scene.state());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::from(log));
         Ok(Self { child: command.spawn().map_err(refuse)?, talk })
     }

@@ -55,6 +55,7 @@ impl Desk {
         for name in ["SURESTEP_STORE", "NO_COLOR", "LOGNAME"] {
             command.env_remove(name);
         }
+        command.env("XDG_STATE_HOME", self.path().join(".state"));
         command.env("TZ", "UTC").env("USER", "ann");
         command
     }

@@ -236,7 +236,8 @@ fn a_session_of_another_program_is_resumed_by_that_program() {
     let desk = Desk::new();
     let plan = r#"{"format":"surestep.plan/1","session":"s","operations":[
         {"kind":"fax.send","repo":"","target":"a","body":{},"approval":"required"}]}"#;
-    let store = surestep_file::Options::default().create(true).open(desk.path().join(".surestep")).unwrap();
+    let marks = Some(desk.path().join(".state/surestep"));
+    let store = surestep_file::Options::default().marks(marks).open(desk.path().join(".surestep")).unwrap();
     let fax = std::sync::Arc::new(Fax);
     let engine = surestep::Engine::builder(store).register(fax, surestep::Recovery::Halt).build().unwrap();
     let plan = surestep::Plan::parse(plan.as_bytes()).unwrap();

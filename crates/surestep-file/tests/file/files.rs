@@ -8,7 +8,7 @@ use std::time::Duration;
 use surestep::{Page, Revision, SessionId, Store, StoreError};
 use surestep_file::FileStore;
 
-use crate::support::{commit, commit_file, id, open, store};
+use crate::support::{commit, commit_file, id, open, options, store};
 
 async fn three(store: &FileStore, session: &SessionId) {
     let hold = store.hold(session).await.unwrap();
@@ -72,9 +72,11 @@ async fn what_is_not_a_regular_file_is_refused_without_following_or_hanging() {
     std::fs::remove_file(&file).unwrap();
     std::fs::create_dir(&file).unwrap();
     assert!(corrupt_at(&store, &session, &file).await.1.contains("directory"));
-    // It is not overwritten either, though it is damage.
-    let hold = store.hold(&session).await.unwrap();
-    assert!(store.publish(&hold, &commit(&session, 3), &[]).await.is_err());
+    // It is not overwritten either, though it is damage: without a mark of it only the name is looked at.
+    assert!(matches!(store.hold(&session).await, Err(StoreError::Corrupt { .. })));
+    let unmarked = options(dir.path()).marks(None).open(dir.path()).unwrap();
+    let hold = unmarked.hold(&session).await.unwrap();
+    assert!(unmarked.publish(&hold, &commit(&session, 3), &[]).await.is_err());
     drop(hold);
     std::fs::remove_dir(&file).unwrap();
     std::fs::rename(&elsewhere, &file).unwrap();

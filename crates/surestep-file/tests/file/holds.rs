@@ -9,7 +9,7 @@ use std::time::Duration;
 use surestep::{Hold, PublishError, Revision, Store, StoreError};
 use surestep_file::FileStore;
 
-use crate::support::{FaultDisk, all_below, commit, commit_file, id, open, store};
+use crate::support::{FaultDisk, all_below, commit, commit_file, id, open, store, unmarked};
 
 const CHILD: &str = "SURESTEP_FILE_TEST_CHILD";
 
@@ -154,7 +154,7 @@ async fn published(store: &FileStore, session: &str, revisions: u64) -> Hold {
 
 #[tokio::test]
 async fn a_session_that_was_born_and_lost_its_journal_is_not_a_fresh_one() {
-    let (_dir, store) = store();
+    let (_dir, store) = unmarked();
     let session = id("born");
     let hold = store.hold(&session).await.unwrap();
     let lock = store.session_dir(&session).join("lock");
@@ -175,7 +175,7 @@ async fn a_session_that_was_born_and_lost_its_journal_is_not_a_fresh_one() {
 
 #[tokio::test]
 async fn a_first_publish_that_died_on_the_way_starts_anew_or_goes_on() {
-    let (_dir, store) = store();
+    let (_dir, store) = unmarked();
     let session = id("bearing");
     drop(published(&store, "bearing", 1).await);
     let lock = store.session_dir(&session).join("lock");

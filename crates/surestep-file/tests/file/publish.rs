@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use surestep::{Blob, Digest, Page, PublishError, Revision, Store, StoreError};
 
-use crate::support::{FaultDisk, all_below, commit, commit_file, id, open, store, temps};
+use crate::support::{Fault, FaultDisk, all_below, commit, commit_file, id, open, options, store, temps};
 
 #[tokio::test]
 async fn what_was_published_is_read_again_by_anyone() {
@@ -82,7 +82,7 @@ async fn of_fifty_who_publish_one_revision_one_wins() {
 async fn a_publish_makes_these_calls_once_each_and_in_this_order() {
     let dir = tempfile::tempdir().unwrap();
     let disk = FaultDisk::default();
-    let store = disk.open(dir.path()).unwrap();
+    let store = options(dir.path()).marks(None).open_on(disk.clone(), dir.path()).unwrap();
     let session = id("calls");
     let hold = store.hold(&session).await.unwrap();
     let calls = || {
@@ -101,6 +101,56 @@ async fn a_publish_makes_these_calls_once_each_and_in_this_order() {
     disk.arm(None);
     store.publish(&hold, &commit(&session, 3), &[]).await.unwrap();
     assert_eq!(calls(), ["write", "truncate", "len", "sync", "rename_new", "sync_dir"], "no new descriptor");
+}
+
+#[tokio::test]
+async fn a_mark_costs_four_system_calls_and_no_flush_and_comes_after_the_commit_is_durable() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = FaultDisk::default();
+    let store = disk.open(dir.path()).unwrap();
+    let session = id("marked");
+    let hold = store.hold(&session).await.unwrap();
+    store.publish(&hold, &commit(&session, 1), &[]).await.unwrap();
+    disk.arm(None);
+    store.publish(&hold, &commit(&session, 2), &[]).await.unwrap();
+    let calls: Vec<_> = disk.events().iter().map(|e| e.call).collect();
+    let durable = calls.iter().rposition(|call| *call == "sync_dir").unwrap();
+    // And the close of the file, which is not a call of the disk.
+    assert_eq!(calls[durable + 1..], ["create", "write", "replace"]);
+}
+
+#[tokio::test]
+async fn whichever_call_of_a_mark_fails_the_commit_is_acknowledged_and_the_next_one_raises_it() {
+    for at in 0..40 {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = FaultDisk::default();
+        let store = disk.open(dir.path()).unwrap();
+        let session = id("marked");
+        let hold = store.hold(&session).await.unwrap();
+        disk.arm(None);
+        store.publish(&hold, &commit(&session, 1), &[]).await.unwrap();
+        let events = disk.events();
+        let first = events.iter().rposition(|e| e.call == "sync").unwrap() + 1; // the birth mark's
+        if first + at >= events.len() {
+            assert!(at > 5, "the folders, the root's record and the mark: {at}");
+            return;
+        }
+        drop((hold, store));
+        std::fs::remove_dir_all(dir.path().join("sessions")).unwrap();
+        std::fs::remove_dir_all(dir.path().join(".state")).unwrap();
+        let store = disk.open(dir.path()).unwrap();
+        let hold = store.hold(&session).await.unwrap();
+        disk.arm(Some(Fault { at: first + at, errno: 5, done: false, every: None }));
+        store.publish(&hold, &commit(&session, 1), &[]).await.unwrap();
+        disk.disarm();
+        let told = store.marks_problem().is_some();
+        store.publish(&hold, &commit(&session, 2), &[]).await.unwrap();
+        drop(hold);
+        std::fs::remove_file(commit_file(&store, &session, 2)).unwrap();
+        let read = store.read(&session, Revision::NONE).await;
+        assert!(matches!(read, Err(StoreError::RolledBack { .. })), "{at} {told} {read:?}");
+    }
+    panic!("it does not end");
 }
 
 #[tokio::test]

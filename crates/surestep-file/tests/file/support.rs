@@ -11,7 +11,7 @@ use surestep::core::commit::{COMMIT_FORMAT, CommitFields};
 use surestep::core::entry::Opened;
 use surestep::{Commit, Digest, Entry, Epoch, Revision, SessionId, Wall};
 use surestep_file::disk::{Identity, Stat};
-use surestep_file::{Disk, FileStore, RealDisk};
+use surestep_file::{Disk, FileStore, Options, RealDisk};
 use tempfile::TempDir;
 
 /// A store in a folder of its own; the tests' folder may lie in memory.
@@ -21,8 +21,20 @@ pub(crate) fn store() -> (TempDir, FileStore) {
     (dir, store)
 }
 
+/// As [`store`], without high-water marks.
+pub(crate) fn unmarked() -> (TempDir, FileStore) {
+    let dir = tempfile::tempdir().unwrap();
+    let store = options(dir.path()).marks(None).open(dir.path()).unwrap();
+    (dir, store)
+}
+
 pub(crate) fn open(root: &Path) -> FileStore {
-    FileStore::options().allow_volatile(true).open(root).unwrap()
+    options(root).open(root).unwrap()
+}
+
+/// How the tests open a store: its marks are kept in it, so that they go with it.
+pub(crate) fn options(root: &Path) -> Options {
+    FileStore::options().allow_volatile(true).marks(Some(root.join(".state")))
 }
 
 pub(crate) fn id(text: &str) -> SessionId {
@@ -129,7 +141,7 @@ impl FaultDisk {
     }
 
     pub(crate) fn open(&self, root: &Path) -> Result<FileStore<Self>, surestep::StoreError> {
-        FileStore::options().allow_volatile(true).open_on(self.clone(), root)
+        options(root).open_on(self.clone(), root)
     }
 
     /// Forgets the calls so far and sets the next fault.

@@ -1,0 +1,188 @@
+//! `fsck --restored` and `fsck --forget`: going on after an older copy of the store was put back, or after the store
+//! was removed. And how the commands that only show do so all the same.
+
+use serde::Serialize;
+use surestep::{Digest, Engine, Envelope, Epoch, Revision, SessionId, StepError, StoreError, exit};
+use surestep_file::FileStore;
+
+use crate::args;
+use crate::context::Context;
+use crate::fail::Fail;
+use crate::fails;
+use crate::run::all_sessions;
+use crate::text::{self, line, tick};
+
+/// `surestep.restored/1`.
+#[derive(Serialize)]
+struct RestoredObject {
+    schema: &'static str,
+    exit: u8,
+    sessions: Vec<RestoredView>,
+}
+
+#[derive(Serialize)]
+struct RestoredView {
+    session: String,
+    found: u64,
+    once: u64,
+}
+
+/// `surestep.forget/1`.
+#[derive(Serialize)]
+struct ForgetObject<'a> {
+    schema: &'static str,
+    exit: u8,
+    store: &'a str,
+    sessions: usize,
+    forgotten: bool,
+}
+
+/// `fsck --restored` and `fsck --forget`.
+pub(crate) async fn fsck(cx: &Context, args: &args::Fsck) -> Result<u8, Fail> {
+    match &args.forget {
+        Some(id) => forget(cx, id.as_deref()),
+        None => restored(cx, args.session.as_deref()).await,
+    }
+}
+
+async fn restored(cx: &Context, session: Option<&str>) -> Result<u8, Fail> {
+    let gone = cx.options().find_gone(&cx.store).map_err(|e| fails::of_store(cx, &e, None))?;
+    let store = cx.open(cx.options().create(gone.is_some()).even_rolled_back(true))?;
+    let engine = cx.engine_over(store.clone(), None)?;
+    let sessions = match session {
+        Some(session) => vec![cx.session(session)?],
+        None => behind(cx, &store)?,
+    };
+    let mut views = Vec::new();
+    for session in sessions {
+        let (found, once) = note(cx, &engine, &store, &session).await?;
+        cx.out.put(&format!(
+            "{}: at revision {found}, was once at {once}: what is not settled is in doubt now",
+            line(session.as_str())
+        ));
+        views.push(RestoredView { session: session.to_string(), found: found.value(), once: once.value() });
+    }
+    if views.is_empty() {
+        cx.out.note("surestep: no session is behind what it once was; nothing was changed");
+    } else {
+        cx.out.note(&format!(
+            "surestep: {} looks for what may have run, or asks",
+            tick(&cx.command(&["resume", "--all", "--wait"]))
+        ));
+    }
+    cx.out.object(&RestoredObject { schema: "surestep.restored/1", exit: exit::DONE, sessions: views });
+    Ok(exit::DONE)
+}
+
+/// The sessions that are behind their marks.
+pub(crate) fn behind(cx: &Context, store: &FileStore) -> Result<Vec<SessionId>, Fail> {
+    let mut behind = Vec::new();
+    for session in store.marked() {
+        if store.rolled_back(&session).map_err(|e| fails::of_store(cx, &e, Some(&session)))?.is_some() {
+            behind.push(session);
+        }
+    }
+    Ok(behind)
+}
+
+/// Writes the entry. Where no mark is known (another machine), a person's word that there was more is enough.
+async fn note(
+    cx: &Context,
+    engine: &Engine,
+    store: &FileStore,
+    session: &SessionId,
+) -> Result<(Revision, Revision), Fail> {
+    let refuse = |e: &StepError| fails::of_step(cx, e, session);
+    let behind = store.rolled_back(session).map_err(|e| fails::of_store(cx, &e, Some(session)))?;
+    let (found, once): (Revision, (Revision, Epoch, Option<Digest>)) = match behind {
+        Some(behind) => {
+            let mark = behind.mark;
+            (behind.found, (mark.revision, mark.epoch, Some(mark.head)))
+        }
+        None => {
+            let envelope = engine.read(session).await.map_err(|e| refuse(&e))?;
+            let revision = envelope.session().revision;
+            (revision, (revision, envelope.session().epoch, None))
+        }
+    };
+    engine.restore(session, once).await.map_err(|e| refuse(&e))?;
+    Ok((found, once.0))
+}
+
+fn forget(cx: &Context, id: Option<&str>) -> Result<u8, Fail> {
+    let gone = cx.options().find_gone(&cx.store).map_err(|e| fails::of_store(cx, &e, None))?;
+    let shown = tick(&cx.store.to_string_lossy());
+    let Some(gone) = gone else {
+        let what = format!("no store is missing at {shown}");
+        return Err(Fail::usage("SE0606", what)
+            .why("only a store that is gone can be forgotten; in one that is there, no session is ever forgotten")
+            .state("nothing was changed")
+            .next_if(cx.command(&["list"]), "what is there"));
+    };
+    let sessions = text::count(gone.sessions, "session");
+    let apply = cx.command(&["fsck", &format!("--forget={}", gone.store)]);
+    match id {
+        None => {
+            cx.out.put(&format!(
+                "store {} was at {}, with {sessions}",
+                gone.store,
+                line(&gone.root.to_string_lossy())
+            ));
+            cx.out.put("once it is forgotten, a fresh store can begin here, and every plan that ran in it can run again:");
+            cx.out.put("what it sent, paid or pushed would be sent, paid or pushed a second time");
+            cx.out.put("if it is not lost, put it back instead; if it is, `fsck --restored` makes it anew and looks first");
+            cx.out.note(&format!("surestep: nothing was changed; {} forgets it", tick(&apply)));
+        }
+        Some(id) if id == gone.store => {
+            cx.options().forget_gone(&gone).map_err(|e| fails::of_store(cx, &e, None))?;
+            cx.out.put(&format!("forgot that store {} was here", gone.store));
+        }
+        Some(id) => {
+            return Err(Fail::usage(
+                "SE0606",
+                format!("the store that is gone is {}, not {}", gone.store, tick(id)),
+            )
+            .state("nothing was changed")
+            .next_if(cx.command(&["fsck", "--forget"]), "what forgetting it means"));
+        }
+    }
+    cx.out.object(&ForgetObject {
+        schema: "surestep.forget/1",
+        exit: exit::DONE,
+        store: &gone.store,
+        sessions: gone.sessions,
+        forgotten: id.is_some(),
+    });
+    Ok(exit::DONE)
+}
+
+/// Reads a session to show it, also one that is rolled back; then with what to say about that.
+pub(crate) async fn read(
+    cx: &Context,
+    engine: &Engine,
+    session: &SessionId,
+) -> Result<(Envelope, Option<Fail>), Fail> {
+    let error = match engine.read(session).await {
+        Ok(envelope) => return Ok((envelope, None)),
+        Err(error) => error,
+    };
+    let fail = fails::of_step(cx, &error, session);
+    if !matches!(error, StepError::Store { source: StoreError::RolledBack { .. }, .. }) {
+        return Err(fail);
+    }
+    let store = cx.open(cx.options().create(false).even_rolled_back(true))?;
+    match cx.engine_over(store, None)?.read(session).await {
+        Ok(envelope) => Ok((envelope, Some(fail))),
+        Err(_) => Err(fail),
+    }
+}
+
+/// Every session of the store, and each one that is known to have been there.
+pub(crate) async fn all(cx: &Context, engine: &Engine) -> Result<Vec<SessionId>, Fail> {
+    let mut all = all_sessions(cx, engine).await?;
+    let gone = behind(cx, &cx.open(cx.options().create(false).even_rolled_back(true))?)?;
+    all.extend(gone);
+    all.sort();
+    all.dedup();
+    Ok(all)
+}
