@@ -129,6 +129,7 @@ fn a_body_reaches_the_effect_byte_for_byte_after_reloads() {
                     op: Some(question.op),
                     key: Some(question.key),
                     attempt: None,
+                    turn: None,
                     receipt: None,
                     extra: surestep::core::Extra::default(),
                 };

@@ -112,6 +112,7 @@ async fn answer(cx: &Context, given: Given<'_>) -> Result<u8, Fail> {
         op: operation.map(|o| o.number),
         key: operation.map(|o| o.bound.key),
         attempt: operation.and_then(Operation::attempt).map(|a| a.number),
+        turn: envelope.session().turn().filter(|_| given.op.is_none()).map(|t| t.number),
         receipt: given.receipt,
         extra: surestep::core::Extra::default(),
     };

@@ -9,7 +9,7 @@ use crate::operation::State;
 use crate::outcome::{Counts, Fault, Receipt, Via};
 use crate::record::Extra;
 use crate::request::{Request, Word};
-use crate::session::Operation;
+use crate::session::{BoundTurn, Operation};
 use crate::time::Now;
 use crate::turn::{Next, Rested, Turn};
 
@@ -73,7 +73,8 @@ impl Turn {
         }
         self.claim(now)?;
         if request.word == Word::Cancel {
-            if self.session().turn().is_none_or(|turn| turn.ended.is_some()) {
+            let meant = |turn: &BoundTurn| request.turn.is_none_or(|named| named == turn.number);
+            if !self.session().turn().is_some_and(|turn| turn.ended.is_none() && meant(turn)) {
                 return Err(Refused::NothingOpen);
             }
             let entry = Cancelled {

@@ -2,7 +2,7 @@
 
 use crate::absence;
 use crate::call::Call;
-use crate::ids::{Attempt, OpNumber};
+use crate::ids::{Attempt, OpNumber, TurnNumber};
 use crate::limits::{LOOK_DEADLINE_MS, RECHECK_AFTER_MS};
 use crate::outcome::{Fault, Finding, Outcome, Via};
 use crate::session::Operation;
@@ -24,6 +24,12 @@ impl Intent {
     #[must_use]
     pub const fn call(&self) -> &Call {
         &self.call
+    }
+
+    /// The turn that it belongs to.
+    #[must_use]
+    pub fn turn_number(&self) -> TurnNumber {
+        self.turn.session().operation(self.call.op).map_or(TurnNumber::FIRST, |operation| operation.turn)
     }
 
     /// Whether it may still be sent, asked right before it is: no clock may be past the deadline, nor a repeat

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{Attempt, OpNumber, RequestId};
+use crate::ids::{Attempt, OpNumber, RequestId, TurnNumber};
 use crate::key::Key;
 use crate::outcome::Receipt;
 use crate::record::record;
@@ -61,6 +61,8 @@ record! {
         key: Key,
         /// The attempt that the person spoke of: refused once that has moved on.
         attempt: Attempt,
+        /// With `cancel`: the turn that the person spoke of; refused once another one is open.
+        turn: TurnNumber,
         /// With `landed`: what it left behind.
         receipt: Receipt,
     }

@@ -8,7 +8,7 @@
 
 use std::path::{Path, PathBuf};
 
-use surestep::{Attempt, Fault, Outcome, Retry, Tether};
+use surestep::{Attempt, Cancel, Fault, Outcome, Retry, Tether};
 use tokio::task::AbortHandle;
 
 use crate::guard::{Guard, GuardError, Job, Label, Report, since_boot_ms};
@@ -49,6 +49,7 @@ pub(crate) struct Runner {
     env: Vec<(String, String)>,
     record: Option<PathBuf>,
     deadline_boot_ms: u64,
+    cancel: Cancel,
 }
 
 impl Runner {
@@ -74,6 +75,7 @@ impl Runner {
             env: named.into_iter().chain(trace).map(|(name, value)| (name.to_owned(), value)).collect(),
             record: attempt.tether.record(call.op, call.attempt),
             deadline_boot_ms: call.deadline_mark.since_boot_ms,
+            cancel: attempt.cancel.clone(),
         }
     }
 
@@ -87,6 +89,7 @@ impl Runner {
             env: Vec::new(),
             record: None,
             deadline_boot_ms: since_boot_ms().saturating_add(limit_ms),
+            cancel: Cancel::default(),
         }
     }
 
@@ -115,7 +118,9 @@ impl Runner {
         env.extend(self.env.iter().cloned());
         let (deadline_boot_ms, label) = (self.deadline_boot_ms, self.label.clone());
         let job = Job { run, cwd, env, deadline_boot_ms, label, record, receipt };
-        self.guard.run(self.tether.lock(), &job)
+        // What only asks is not cut: its answer is what the cut is followed by.
+        let acts = job.receipt.is_some();
+        self.guard.run_until(self.tether.lock(), &job, &|| acts && self.cancel.is_set())
     }
 
     /// What it means for an attempt that a command never ran: for good where it would not run the next time

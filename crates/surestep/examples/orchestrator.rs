@@ -117,6 +117,7 @@ fn desk(question: &Question) -> Result<Request, Box<dyn Error>> {
         op: Some(question.op),
         key: Some(question.key),
         attempt: Some(question.attempt),
+        turn: None,
         receipt: Some(Receipt::new("outbox-7")),
         extra: Extra::default(),
     })

@@ -1,6 +1,7 @@
 //! The effect ports: what runs an operation, and what asks afterwards whether it landed.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use surestep_core::{Body, Call, Fault, Finding, Kind, Outcome};
@@ -14,6 +15,26 @@ pub struct Attempt {
     pub call: Call,
     /// What a child process must hold on to.
     pub tether: Tether,
+    /// Whether a person cancelled the turn while this attempt runs.
+    pub cancel: Cancel,
+}
+
+/// Tells a running attempt that a person cancelled its turn. An effect that can stop what it started, and *then* say
+/// truly what became of it, may do so; any other one goes on: cutting a request short only makes a doubt of it.
+#[derive(Debug, Clone, Default)]
+pub struct Cancel(Arc<AtomicBool>);
+
+impl Cancel {
+    /// Whether the turn was cancelled.
+    #[must_use]
+    pub fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Says so.
+    pub fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// A planned operation, before it is bound, as a kind sees it when asked for its terms.

@@ -71,7 +71,7 @@ mod store;
 
 pub use builder::{BuildError, Builder};
 pub use clock::{Clock, SystemClock};
-pub use effect::{Attempt, Effect, Planned, Reconciler, Recovery, Terms};
+pub use effect::{Attempt, Cancel, Effect, Planned, Reconciler, Recovery, Terms};
 pub use engine::{Engine, Step, Wait};
 pub use error::{Observed, StepError, plan_code};
 pub use memory::{MemoryStore, ServerClock};

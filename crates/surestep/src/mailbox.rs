@@ -1,7 +1,10 @@
 //! A person's words for a session that somebody holds: its owner folds them in with its next commit.
 
-use surestep_core::{HoldId, Me, Refused, Request, SessionId, Turn};
+use std::time::Duration;
 
+use surestep_core::{HoldId, Me, Refused, Request, SessionId, Turn, TurnNumber, Word};
+
+use crate::effect::Cancel;
 use crate::engine::{Engine, Hands};
 use crate::error::StepError;
 
@@ -39,6 +42,18 @@ impl Engine {
             (request, refused)
         };
         Ok(words.into_iter().map(judge).collect())
+    }
+
+    /// Looks each second whether a person cancelled the turn, and never ends.
+    pub(crate) async fn watching(&self, session: &SessionId, turn: TurnNumber, cancel: &Cancel) {
+        loop {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let requests = self.store.requests(session).await.unwrap_or_default();
+            let meant = |request: &Request| request.turn.is_none_or(|named| named == turn);
+            if requests.iter().any(|request| request.word == Word::Cancel && meant(request)) {
+                cancel.set();
+            }
+        }
     }
 
     /// As [`Engine::fold`], with what stands in the mailbox now. One that cannot be read is read by a later step.

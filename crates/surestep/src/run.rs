@@ -7,10 +7,10 @@ use std::task::Poll;
 use std::time::Duration;
 
 use surestep_core::limits::SETTLE_BYTES_RESERVED;
-use surestep_core::{Doubt, Fault, Finding, Intent, Next, Now, Outcome, Rest, Rested, Staged, Turn};
+use surestep_core::{Call, Doubt, Fault, Finding, Intent, Next, Now, Outcome, Rest, Rested, Staged, Turn};
 use tracing::Instrument as _;
 
-use crate::effect::Attempt;
+use crate::effect::{Attempt, Cancel};
 use crate::engine::{Engine, Hands, unknown, unregistered};
 use crate::error::{Observed, StepError};
 use crate::store::{Blob, Hold, PublishError, StoreError};
@@ -105,11 +105,20 @@ impl Engine {
         let span = tracing::info_span!(
             "surestep.execute", op = %call.op, key = %call.operation.key, kind = %kind, attempt = %call.attempt
         );
-        let attempt = Attempt { call: call.clone(), tether: hands.hold.tether.clone() };
+        let (attempt, turn) = (self.attempt(&call, &hands.hold), intent.turn_number());
         let left = call.deadline_mark.since(&now.mark).unwrap_or(0);
         let limit = Duration::from_millis(left.saturating_add(effect.grace_ms()));
         let outcome = self
-            .within(limit, &hands.hold, async { effect.execute(&attempt).await })
+            .within(limit, &hands.hold, async {
+                // Polled along with the effect, and dropped with it.
+                let mut watching = pin!(self.watching(&hands.hold.session, turn, &attempt.cancel));
+                let mut working = pin!(effect.execute(&attempt));
+                std::future::poll_fn(|cx| {
+                    let _ = watching.as_mut().poll(cx);
+                    working.as_mut().poll(cx)
+                })
+                .await
+            })
             .instrument(span)
             .await
             .unwrap_or_else(Outcome::Unknown);
@@ -117,6 +126,10 @@ impl Engine {
         hands.observed = Some(Box::new(Observed { op, key, attempt: number, outcome: outcome.clone() }));
         hands.epoch = call.epoch;
         Ok(intent.settle(outcome, &self.clock.now()))
+    }
+
+    fn attempt(&self, call: &Call, hold: &Hold) -> Attempt {
+        Attempt { call: call.clone(), tether: hold.tether.clone(), cancel: Cancel::default() }
     }
 
     async fn look(&self, doubt: Doubt, hold: &Hold) -> Result<Turn, StepError> {
@@ -130,7 +143,7 @@ impl Engine {
             tracing::info_span!("surestep.look", op = %call.op, key = %call.operation.key, kind = %kind);
         let left = call.deadline_mark.since(&self.clock.now().mark).unwrap_or(0);
         let limit = Duration::from_millis(left.saturating_add(1_000));
-        let attempt = Attempt { call: call.clone(), tether: hold.tether.clone() };
+        let attempt = self.attempt(&call, hold);
         let found = self
             .within(limit, hold, async { reconciler.look(&attempt).await })
             .instrument(span)

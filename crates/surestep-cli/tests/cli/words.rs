@@ -2,7 +2,9 @@
 
 use std::process::Stdio;
 
-use crate::{Desk, LOCAL, shell};
+use std::time::Duration;
+
+use crate::{Desk, LOCAL, Said, shell};
 
 /// Needs a person's yes.
 fn asks(target: &str, run: &str) -> String {
@@ -247,4 +249,26 @@ fn a_session_of_another_program_is_resumed_by_that_program() {
     desk.run(&["approve", "s", "1", "--because", "read it"]).exits(0);
     let said = desk.run(&["resume", "s"]).exits(2).fails("SE0204");
     next_is(&said, "resume it with the program that registers `fax.send`");
+}
+
+#[test]
+fn a_cancel_cuts_the_command_that_runs_and_its_look_up_says_what_became_of_it() {
+    let desk = Desk::new();
+    let check = r#","local":true,"check":["sh","-c","exit 1"]"#;
+    desk.plan(
+        "p.json",
+        "s",
+        &[shell("a", ": > begun; sleep 60; : > slept", check), shell("b", ": > b", LOCAL)],
+    );
+    let child =
+        desk.command(&["run", "p.json"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    desk.wait_for("begun");
+    let start = std::time::Instant::now();
+    let said = desk.run(&["cancel", "s", "--because", "wrong order"]).exits(0);
+    assert!(said.stdout.contains("put into the mailbox"), "{said:?}");
+    Said::of(child.wait_with_output().unwrap()).exits(13).fails("SE0417");
+    assert!(start.elapsed() < Duration::from_secs(30), "it was waited for");
+    assert!(!desk.path().join("slept").exists() && !desk.path().join("b").exists());
+    let said = desk.run(&["show", "s"]).exits(0);
+    assert!(said.stdout.contains("cancelled"), "{said:?}");
 }

@@ -108,6 +108,7 @@ pub fn request(id: &str, word: Word, op: u32) -> Request {
         op: (op > 0).then(|| OpNumber::new(op)),
         key: None,
         attempt: None,
+        turn: None,
         receipt: None,
         extra: Extra::default(),
     }

@@ -197,8 +197,21 @@ impl Guard {
     /// [`GuardError::NotStarted`] when certainly nothing ran, [`GuardError::Lost`] when the guard was
     /// killed or went silent for 60 s after the deadline.
     pub fn run(&self, lock: Option<&File>, job: &Job) -> Result<Report, GuardError> {
+        self.run_until(lock, job, &|| false)
+    }
+
+    /// As [`Guard::run`]; once `cut` says so, asked each second, the command is cut as if its deadline were over.
+    ///
+    /// # Errors
+    /// As [`Guard::run`].
+    pub fn run_until(
+        &self,
+        lock: Option<&File>,
+        job: &Job,
+        cut: &dyn Fn() -> bool,
+    ) -> Result<Report, GuardError> {
         let (socket, child) = self.spawn(lock)?;
-        let said = self.converse(&socket, lock.is_some(), job);
+        let said = self.converse(&socket, lock.is_some(), job, cut);
         drop(socket);
         reap(child, matches!(&said, Ok(report) if report.survivors.is_empty()));
         said
@@ -226,7 +239,13 @@ impl Guard {
         Ok((ours, child))
     }
 
-    fn converse(&self, socket: &UnixStream, locked: bool, job: &Job) -> Result<Report, GuardError> {
+    fn converse(
+        &self,
+        socket: &UnixStream,
+        locked: bool,
+        job: &Job,
+        cut: &dyn Fn() -> bool,
+    ) -> Result<Report, GuardError> {
         let order = wire::Order::new(job, locked)
             .and_then(|order| wire::encode(&order))
             .map_err(|source| self.not_started("writing its order down", source))?;
@@ -237,8 +256,16 @@ impl Guard {
             .map_err(|source| self.not_started("setting up its socket", source))?;
         let mut patience = Patience { deadline_boot_ms: job.deadline_boot_ms, since: None };
         let mut started = false;
+        let mut told = false;
+        let mut go_on = || {
+            if !told && cut() {
+                // A guard that is gone is found by the next read.
+                told = wire::send(socket, &[]).is_ok();
+            }
+            patience.lasts()
+        };
         loop {
-            match wire::receive(socket, || patience.lasts()) {
+            match wire::receive(socket, &mut go_on) {
                 Ok(frame) if frame.is_empty() => started = true,
                 Ok(frame) => {
                     return wire::decode(&frame).map_err(|source| self.lost("reading its report", source));

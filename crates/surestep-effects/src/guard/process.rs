@@ -221,7 +221,7 @@ impl Started {
                 Ok(News::Ended(how)) => exit = Some(how),
                 Ok(News::Alone) => break,
                 // Only here, so that an end that is already told is never called a cut.
-                Err(RecvTimeoutError::Timeout) if since_boot_ms() >= self.deadline_boot_ms => {
+                Err(RecvTimeoutError::Timeout) if cut.is_some() || self.is_over(engine) => {
                     let cut = cut.get_or_insert_with(Cut::new);
                     let survivors = cut.round(self.identity.pid, self.command);
                     if !told && !survivors.is_empty() {
@@ -255,6 +255,11 @@ impl Started {
             tell(engine, &report);
         }
         ExitCode::SUCCESS
+    }
+
+    /// The deadline is over, or the engine asks for the cut: the one frame that it sends after its order.
+    fn is_over(&self, engine: &UnixStream) -> bool {
+        since_boot_ms() >= self.deadline_boot_ms || wire::is_asked(engine)
     }
 
     fn outlived(&self, survivors: Vec<Process>) -> Report {

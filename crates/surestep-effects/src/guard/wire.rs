@@ -3,6 +3,7 @@
 //! ```text
 //!  engine ─▶ guard   order (JSON)
 //!  guard ─▶ engine   empty frame: "the command starts now"; not sent when nothing starts
+//!  engine ─▶ guard   empty frame: "cut it now"; a person cancelled the turn
 //!  guard ─▶ engine   report (JSON)
 //! ```
 //!
@@ -13,7 +14,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-use rustix::net::SendFlags;
+use rustix::net::{RecvFlags, SendFlags};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -93,6 +94,13 @@ fn send_all(socket: &UnixStream, mut rest: &[u8]) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Whether the peer sent something that nobody has read yet. One that hung up sent nothing.
+pub(super) fn is_asked(socket: &UnixStream) -> bool {
+    let mut byte = [0_u8; 1];
+    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+    matches!(rustix::net::recv(socket, byte.as_mut_slice(), flags), Ok((read, _)) if read > 0)
 }
 
 /// Receive one frame. `go_on` is asked each time the socket's read timeout passes; on false the

@@ -94,6 +94,7 @@ impl Desk {
         };
         let deadline = since_boot_ms().saturating_add_signed(op.budget_ms);
         Attempt {
+            cancel: surestep::Cancel::default(),
             call: Call {
                 session: SessionId::new("s-1").unwrap(),
                 op: OpNumber::FIRST,

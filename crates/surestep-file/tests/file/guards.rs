@@ -34,6 +34,7 @@ pub(crate) fn cancel(request: &str) -> Request {
         op: None,
         key: None,
         attempt: None,
+        turn: None,
         receipt: None,
         extra: Extra::default(),
     }

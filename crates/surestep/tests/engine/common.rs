@@ -710,6 +710,7 @@ impl World {
             op: (word != Word::Cancel).then(|| OpNumber::new(op)),
             key: None,
             attempt: None,
+            turn: None,
             receipt: None,
             extra: surestep::core::Extra::default(),
         }

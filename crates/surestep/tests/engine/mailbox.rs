@@ -130,3 +130,62 @@ async fn two_equal_gated_operations_need_two_answers_and_one_yes_survives_a_kill
     assert_eq!(world.state(2).await, State::Denied);
     assert_eq!(world.remote.landings_of("t1"), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_running_effect_is_told_of_a_cancel_within_a_second_or_two() {
+    let world = World::new();
+    let seen = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let effect =
+        Patient { store: world.store.clone(), word: world.word("c1", 1, Word::Cancel), seen: seen.clone() };
+    let engine = Engine::builder(world.store.clone())
+        .effect(effect, surestep::Recovery::halt())
+        .clock(world.clock.clone())
+        .build()
+        .unwrap();
+    let step = engine.step(world.fresh(plan(&[("patient", "t1"), ("patient", "t2")]))).await.unwrap();
+    assert_eq!(finished(&step).outcome, End::Cancelled);
+    assert!(seen.load(std::sync::atomic::Ordering::SeqCst));
+}
+
+/// Posts a cancel for its own turn, one for another turn before that, and waits until it is told.
+struct Patient {
+    store: Faulty,
+    word: Request,
+    seen: Arc<std::sync::atomic::AtomicBool>,
+}
+
+#[async_trait::async_trait]
+impl surestep::Effect for Patient {
+    fn kind(&self) -> surestep::Kind {
+        surestep::Kind::new("patient").unwrap()
+    }
+
+    fn terms(&self, _: &surestep::Planned<'_>) -> Result<surestep::Terms, surestep::Fault> {
+        Ok(surestep::Terms::remote(30_000, 0))
+    }
+
+    async fn execute(&self, attempt: &surestep::Attempt) -> Result<surestep::Outcome, surestep::Fault> {
+        let mut stale = self.word.clone();
+        stale.id = surestep::RequestId::new("stale").unwrap();
+        stale.turn = Some(surestep::TurnNumber::new(9));
+        self.store.request(&attempt.call.session, &stale).await.unwrap();
+        tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+        assert!(!attempt.cancel.is_set(), "a cancel of another turn");
+        self.store.request(&attempt.call.session, &self.word).await.unwrap();
+        tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+        self.seen.store(attempt.cancel.is_set(), std::sync::atomic::Ordering::SeqCst);
+        Ok(surestep::Outcome::landed("done"))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_that_came_too_late_for_its_turn_does_not_cancel_the_next_one() {
+    let world = World::new();
+    finished(&world.engine().step(world.fresh(plan(&[("note", "t1")]))).await.unwrap());
+    let mut cancel = world.word("c1", 1, Word::Cancel);
+    cancel.turn = Some(surestep::TurnNumber::FIRST);
+    world.store.request(&world.session, &cancel).await.unwrap();
+    let step = world.engine().step(world.fresh(plan_of("two", 2, &[("note", "t2")], ""))).await.unwrap();
+    assert_eq!(finished(&step).outcome, End::Completed);
+    assert_eq!(world.remote.landings_of("t2"), 1);
+}
