@@ -15,6 +15,7 @@ mod tidy;
 mod approvals;
 mod bodies;
 mod contention;
+mod damage;
 mod envelopes;
 mod flushes;
 mod full_disk;

@@ -103,7 +103,7 @@ pub(crate) enum Command {
     Import(Import),
     /// Read an envelope on stdin, step it against the store, write its next state to stdout
     Step(Step),
-    /// Go on after an older copy of the store was put back, or the store was removed
+    /// Find what is damaged in the store, and say what to do; with --repair, move it aside
     Fsck(Fsck),
     /// The first minute: a turn in a scratch repository, killed and resumed before your eyes
     Demo(Demo),
@@ -300,10 +300,21 @@ pub(crate) struct Step {
 
 /// Arguments of `fsck`.
 #[derive(Debug, Args)]
-#[command(group = clap::ArgGroup::new("what").required(true).args(["restored", "forget"]))]
+#[command(group = clap::ArgGroup::new("what").args(["repair", "restored", "forget"]))]
+#[command(
+    after_help = "Without --repair nothing is changed, made or locked: it is safe beside running sessions.\n\
+    --repair deletes nothing: what is damaged is moved into STORE/aside, with a report. A journal that had to be cut \
+    goes on in doubt: every operation that may have run is looked up, or asked about, before anything else."
+)]
 pub(crate) struct Fsck {
-    /// The session; default: each one that is behind what it once was
+    /// Only this session; default: the whole store
     pub(crate) session: Option<String>,
+    /// Move what is damaged aside, and restore what can be restored
+    #[arg(long)]
+    pub(crate) repair: bool,
+    /// With --repair: only say what would be done
+    #[arg(long, requires = "repair")]
+    pub(crate) dry_run: bool,
     /// An older copy of the store was put back: note it in the journals, so that `resume` looks for what may have run
     /// since, or asks
     #[arg(long)]

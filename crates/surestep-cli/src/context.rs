@@ -143,7 +143,7 @@ impl Context {
         builder
     }
 
-    fn store_fail(&self, error: &StoreError) -> Fail {
+    pub(crate) fn store_fail(&self, error: &StoreError) -> Fail {
         if !matches!(error, StoreError::Absent { .. }) {
             return fails::of_store(self, error, None);
         }

@@ -14,6 +14,7 @@ mod exec;
 mod explain;
 mod fail;
 mod fails;
+mod fsck;
 mod kinds;
 mod list;
 mod log;
@@ -127,7 +128,7 @@ async fn command(cx: &Context, command: &Command) -> Result<u8, Fail> {
         Command::Export(args) => moves::export(cx, args).await,
         Command::Import(args) => moves::import(cx, args).await,
         Command::Step(args) => moves::step(cx, args).await,
-        Command::Fsck(args) => restored::fsck(cx, args).await,
+        Command::Fsck(args) => fsck::fsck(cx, args).await,
         Command::Demo(args) => demo::demo(cx, args).await,
     }
 }

@@ -69,6 +69,12 @@ pub trait Disk: Send + Sync + 'static {
     /// What the system says; nobody knows whether it was renamed.
     fn replace(&self, from: &Path, to: &Path) -> io::Result<()>;
 
+    /// Swaps what has two names, at once: each is seen with the one or the other, never neither.
+    ///
+    /// # Errors
+    /// What the system says; nobody knows whether they were swapped.
+    fn exchange(&self, one: &Path, other: &Path) -> io::Result<()>;
+
     /// Opens a directory, for [`Disk::sync_dir`].
     ///
     /// # Errors

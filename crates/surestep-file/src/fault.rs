@@ -44,6 +44,9 @@ pub(crate) fn io(did: &'static str, path: &Path) -> impl FnOnce(io::Error) -> St
         if let Some(odd) = NotRegular::of(&source) {
             return corrupt(path, 0, odd.to_string());
         }
+        if source.kind() == io::ErrorKind::NotADirectory && did != "cannot find" {
+            return corrupt(path, 0, "something else stands where a folder was expected");
+        }
         match Class::of(&source) {
             Class::Room => StoreError::Full { path, source },
             Class::Again | Class::Setting | Class::Stop => StoreError::Io { did, path, source },

@@ -15,17 +15,17 @@ use surestep::{
 };
 
 use crate::disk::Disk;
-use crate::fault::{found, io};
+use crate::fault::{corrupt, found, io};
 use crate::layout::Place;
-use crate::{host, journal};
+use crate::{host, journal, sealed};
 
 /// How much of a command's output is kept with what it says, in bytes.
 const TAIL_BYTES_MAX: usize = 2 << 10;
+const FAMILY: &str = "surestep.guard/";
 
 /// A record (`surestep.guard/1`), as far as it is needed here: fields that are not known are left alone.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Record {
-    format: String,
     state: State,
     session: String,
     operation: OpNumber,
@@ -94,7 +94,10 @@ pub(crate) fn records<D: Disk>(
         // The record of a settled attempt may be removed at any time; one that cannot be read stays in the list.
         match found(disk.read(&folder.join(&name))) {
             Ok(None) => {}
-            Ok(Some(bytes)) => filed.push(Filed { op, attempt, record: parse(&bytes, op, attempt, session) }),
+            Ok(Some(bytes)) => {
+                let record = read(&folder.join(&name), &bytes, session.as_str()).ok();
+                filed.push(Filed { op, attempt, record });
+            }
             Err(_) => filed.push(Filed { op, attempt, record: None }),
         }
     }
@@ -103,7 +106,7 @@ pub(crate) fn records<D: Disk>(
 }
 
 /// The operation and attempt of a record's file name; other names are not ours.
-fn named(name: &OsStr) -> Option<(OpNumber, Attempt)> {
+pub(crate) fn named(name: &OsStr) -> Option<(OpNumber, Attempt)> {
     let (op, attempt) = name.to_str()?.strip_suffix(".json")?.split_once('-')?;
     let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
     if op.len() < 4 || !digits(op) || !digits(attempt) {
@@ -112,15 +115,27 @@ fn named(name: &OsStr) -> Option<(OpNumber, Attempt)> {
     Some((OpNumber::new(op.parse().ok()?), Attempt::new(attempt.parse().ok()?)))
 }
 
-fn parse(bytes: &[u8], op: OpNumber, attempt: Attempt, session: &SessionId) -> Option<Record> {
-    let text = json::text(bytes).ok()?;
-    json::check(text, json::DEPTH_FILE_MAX).ok()?;
-    let record: Record = serde_json::from_str(text).ok()?;
-    let ours = record.format == "surestep.guard/1"
-        && (record.operation, record.attempt) == (op, attempt)
-        && record.session == session.as_str()
-        && (record.state == State::Ended) == record.end.is_some();
-    ours.then_some(record)
+/// Reads a record, and compares it with its place.
+pub(crate) fn read(file: &Path, bytes: &[u8], session: &str) -> Result<Record, StoreError> {
+    let record: Record = sealed::open(file, bytes, FAMILY)?;
+    let place = file.file_name().and_then(named);
+    let why = if place != Some((record.operation, record.attempt)) {
+        format!("it is of operation {}, attempt {}", record.operation, record.attempt)
+    } else if record.session != session {
+        format!("it belongs to session `{}`, not to `{session}`", record.session)
+    } else if (record.state == State::Ended) != record.end.is_some() {
+        "it has ended and says nothing of the end, or the other way round".into()
+    } else {
+        return Ok(record);
+    };
+    Err(corrupt(file, 0, why))
+}
+
+/// The epochs of the records that can be read.
+pub(crate) fn epochs<D: Disk>(disk: &D, place: &Place, session: &str) -> Vec<Epoch> {
+    let folder = place.guards();
+    let files = disk.list(&folder).unwrap_or_default().into_iter().map(|name| folder.join(name));
+    files.filter_map(|file| read(&file, &disk.read(&file).ok()?, session).ok()).map(|r| r.epoch).collect()
 }
 
 /// The attempts that are not proved dead: begun on this boot and not ended, or not readable.
@@ -144,27 +159,57 @@ pub(crate) fn unfinished<D: Disk>(
             None => unreadable.push((filed.op, filed.attempt)),
         }
     }
-    if !unreadable.is_empty() {
-        let commits = journal::commits(disk, place, session, Revision::FIRST, survey.last)?;
-        for entry in commits.iter().flat_map(|commit| commit.entries()) {
-            if let Entry::Intended(intended) = entry
-                && unreadable.contains(&(intended.op, intended.attempt))
-            {
-                unfinished.push((intended.key, intended.attempt));
-            }
-        }
+    for (_, key, attempt, _) in intents(disk, place, session, survey.last, &unreadable)? {
+        unfinished.push((key, attempt));
     }
     Ok(unfinished)
 }
 
-/// What the ended records say of their attempts.
+/// The intents behind records that cannot be read, each with its epoch.
+fn intents<D: Disk>(
+    disk: &D,
+    place: &Place,
+    session: &SessionId,
+    last: Revision,
+    unreadable: &[(OpNumber, Attempt)],
+) -> Result<Vec<(OpNumber, Key, Attempt, Epoch)>, StoreError> {
+    let mut intents = Vec::new();
+    if unreadable.is_empty() {
+        return Ok(intents);
+    }
+    for commit in journal::commits(disk, place, session, Revision::FIRST, last)? {
+        for entry in commit.entries() {
+            if let Entry::Intended(intended) = entry
+                && unreadable.contains(&(intended.op, intended.attempt))
+            {
+                intents.push((intended.op, intended.key, intended.attempt, commit.epoch()));
+            }
+        }
+    }
+    Ok(intents)
+}
+
+/// What the ended records say of their attempts. One that cannot be read says so: it settles nothing, and a person who
+/// is asked sees it.
 pub(crate) fn evidence<D: Disk>(
     disk: &D,
     place: &Place,
     session: &SessionId,
+    last: Revision,
 ) -> Result<Vec<Evidence>, StoreError> {
     let records = records(disk, place, session)?;
-    Ok(records.into_iter().filter_map(|filed| filed.record).filter_map(Record::evidence).collect())
+    let lost = records.iter().filter(|filed| filed.record.is_none());
+    let lost: Vec<_> = lost.map(|filed| (filed.op, filed.attempt)).collect();
+    let mut all: Vec<_> =
+        records.into_iter().filter_map(|filed| filed.record).filter_map(Record::evidence).collect();
+    for (op, key, attempt, epoch) in intents(disk, place, session, last, &lost)? {
+        let shown = file(place, op, attempt);
+        let why =
+            format!("the guard's record cannot be read, and may have said how it ended: {}", shown.display());
+        let observed = Outcome::Unknown(Fault::new("damaged", why));
+        all.push(Evidence { op, key, attempt, epoch, observed, ended: None });
+    }
+    Ok(all)
 }
 
 /// The living guards, in one line each.

@@ -125,7 +125,11 @@ fn not_found(error: &StoreError) -> bool {
 }
 
 /// Opens and locks the lock file, and makes sure that it is the one that others would open.
-fn lock<D: Disk>(disk: &D, place: &Place, session: &SessionId) -> Result<(D::File, Identity), StoreError> {
+pub(crate) fn lock<D: Disk>(
+    disk: &D,
+    place: &Place,
+    session: &SessionId,
+) -> Result<(D::File, Identity), StoreError> {
     let name = place.lock();
     let until = Instant::now() + TRY_FOR;
     loop {
@@ -194,6 +198,15 @@ fn leave_note<D: Disk>(disk: &D, place: &Place) {
 
 /// Who holds a session, as far as that is known.
 fn holder<D: Disk>(disk: &D, place: &Place, session: &SessionId) -> Holder {
+    let mut known = alive(disk, place, session);
+    if known.is_empty() {
+        known.push("a process that left no note, or a child of one that is gone".into());
+    }
+    Holder { what: known.join("; ") }
+}
+
+/// Who is seen alive of those that hold, or held, a session: in one line each.
+pub(crate) fn alive<D: Disk>(disk: &D, place: &Place, session: &SessionId) -> Vec<String> {
     let mut known = guards::living(disk, place, session);
     let note = disk.read(&place.holder()).ok().and_then(|text| serde_json::from_slice::<Note>(&text).ok());
     if let Some(Note { pid, start_time, boot, program, .. }) = note
@@ -204,8 +217,5 @@ fn holder<D: Disk>(disk: &D, place: &Place, session: &SessionId) -> Holder {
         let command = host::shown(&host::command(pid));
         known.push(format!("pid {pid} ({})", if command.is_empty() { program } else { command }));
     }
-    if known.is_empty() {
-        known.push("a process that left no note, or a child of one that is gone".into());
-    }
-    Holder { what: known.join("; ") }
+    known
 }

@@ -29,6 +29,11 @@ impl Layout {
         self.root.join("blobs")
     }
 
+    /// Where repairs move what is damaged.
+    pub(crate) fn aside(&self) -> PathBuf {
+        self.root.join("aside")
+    }
+
     /// A blob's folder and file.
     pub(crate) fn blob(&self, digest: &Digest) -> (PathBuf, PathBuf) {
         let hex = digest.hex();

@@ -7,6 +7,7 @@
 //! <root>/sessions/<name>/late/…  requests/…         late results; people's words for the owner
 //! <root>/sessions/<name>/guards/…  holder.json      the guards' records; who holds the lock, for people
 //! <root>/blobs/<aa>/<sha256>                        content by digest
+//! <root>/aside/<time>-<random>/…                    what a repair moved, under its own path; never read as state
 //! ```
 //!
 //! Assumptions about the medium, numbered so that a failure can name the one that did not hold:
@@ -20,9 +21,13 @@
 //!
 //! Where the decisions live: [`disk`] every call on a file system; `atomic` how a file is published; `journal` what
 //! makes a session whole, and the birth mark; `marks` and `rolled` how an older copy is noticed; `hold` what taking the lock does and proves; `held` publishing and
-//! what happens when nobody knows; `names` how an id becomes a file name; `mounts` which file systems are refused.
+//! what happens when nobody knows; `names` how an id becomes a file name; `mounts` which file systems are refused;
+//! [`check`] what is wrong with a store; [`repair`] how that is moved aside, and what then starts in doubt.
 
 mod atomic;
+pub mod check;
+mod check_beside;
+mod check_session;
 pub mod disk;
 mod fault;
 mod guards;
@@ -39,6 +44,8 @@ mod names;
 mod open;
 mod real;
 mod rolled;
+pub mod repair;
+mod repair_session;
 mod sealed;
 mod store;
 

@@ -81,20 +81,30 @@ pub(crate) fn keep_late<D: Disk>(disk: &D, place: &Place, evidence: &Evidence) -
 
 /// Reads the late results.
 pub(crate) fn late<D: Disk>(disk: &D, place: &Place) -> Result<Vec<Evidence>, StoreError> {
-    read_all(disk, &place.late(), |file, bytes| {
-        let read: LateFile = sealed::open(file, bytes, LATE_FAMILY)?;
-        let observed = match (read.observed, read.receipt, read.fault) {
-            (Observed::Landed, Some(receipt), None) => Outcome::Landed(receipt),
-            (Observed::NotLanded, None, Some(fault)) => Outcome::NotLanded(fault, Retry::Backoff),
-            (Observed::NotSent, None, Some(fault)) => Outcome::NotSent(fault),
-            (Observed::Unknown, None, Some(fault)) => Outcome::Unknown(fault),
-            (Observed::Ended, None, Some(fault)) => Outcome::Ended(fault),
-            (Observed::Over, None, Some(fault)) => Outcome::Over(fault),
-            _ => return Err(corrupt(file, 0, "a landing has a receipt, everything else has a fault")),
-        };
-        let LateFile { op, key, attempt, epoch, ended, .. } = read;
-        Ok(Evidence { op, key, attempt, epoch, observed, ended })
-    })
+    read_all(disk, &place.late(), read_late)
+}
+
+/// Reads one late result.
+pub(crate) fn read_late(file: &Path, bytes: &[u8]) -> Result<Evidence, StoreError> {
+    let read: LateFile = sealed::open(file, bytes, LATE_FAMILY)?;
+    let observed = match (read.observed, read.receipt, read.fault) {
+        (Observed::Landed, Some(receipt), None) => Outcome::Landed(receipt),
+        (Observed::NotLanded, None, Some(fault)) => Outcome::NotLanded(fault, Retry::Backoff),
+        (Observed::NotSent, None, Some(fault)) => Outcome::NotSent(fault),
+        (Observed::Unknown, None, Some(fault)) => Outcome::Unknown(fault),
+        (Observed::Ended, None, Some(fault)) => Outcome::Ended(fault),
+        (Observed::Over, None, Some(fault)) => Outcome::Over(fault),
+        _ => return Err(corrupt(file, 0, "a landing has a receipt, everything else has a fault")),
+    };
+    let LateFile { op, key, attempt, epoch, ended, .. } = read;
+    Ok(Evidence { op, key, attempt, epoch, observed, ended })
+}
+
+/// The epochs of the late results that can be read.
+pub(crate) fn epochs<D: Disk>(disk: &D, place: &Place) -> Vec<Epoch> {
+    let folder = place.late();
+    let files = disk.list(&folder).unwrap_or_default().into_iter().map(|name| folder.join(name));
+    files.filter_map(|file| read_late(&file, &disk.read(&file).ok()?).ok()).map(|late| late.epoch).collect()
 }
 
 /// Puts a request into the mailbox. The same request twice is one.
@@ -120,7 +130,8 @@ pub(crate) fn request_file(place: &Place, id: &str) -> PathBuf {
     place.requests().join(format!("{}.json", names::of_id(id)))
 }
 
-fn read_request(file: &Path, bytes: &[u8]) -> Result<Request, StoreError> {
+/// Reads one request.
+pub(crate) fn read_request(file: &Path, bytes: &[u8]) -> Result<Request, StoreError> {
     let read: RequestFile = sealed::open(file, bytes, REQUEST_FAMILY)?;
     Ok(read.request)
 }

@@ -210,7 +210,8 @@ fn make_root<D: Disk>(disk: &D, root: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn read_id<D: Disk>(disk: &D, layout: &Layout) -> Result<Option<String>, StoreError> {
+/// The store's id; `None` where there is no store yet.
+pub(crate) fn read_id<D: Disk>(disk: &D, layout: &Layout) -> Result<Option<String>, StoreError> {
     let file = layout.store();
     let Some(bytes) = found(disk.read(&file)).map_err(io("cannot read", &file))? else {
         let sessions = layout.sessions();

@@ -72,9 +72,17 @@ impl Disk for RealDisk {
         Ok(retry_on_intr(|| sys::rename(from, to))?)
     }
 
+    fn exchange(&self, one: &Path, other: &Path) -> io::Result<()> {
+        Ok(retry_on_intr(|| sys::renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE))?)
+    }
+
     fn open_dir(&self, path: &Path) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Ok(retry_on_intr(|| sys::open(path, flags, Mode::empty()))?.into())
+        match retry_on_intr(|| sys::open(path, flags, Mode::empty())) {
+            // A link in the place of a folder is none, however the system says so.
+            Err(Errno::LOOP) => Err(Errno::NOTDIR.into()),
+            other => Ok(other?.into()),
+        }
     }
 
     fn sync_dir(&self, dir: &File) -> io::Result<()> {

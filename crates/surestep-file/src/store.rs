@@ -238,7 +238,7 @@ impl<D: Disk> Shared<D> {
         }
         let commits = journal::commits(&self.disk, &place, session, from, survey.last)?;
         atomic::sync_folder(&self.disk, &place.journal())?; // what is reported is durable
-        let mut late = guards::evidence(&self.disk, &place, session)?;
+        let mut late = guards::evidence(&self.disk, &place, session, survey.last)?;
         late.extend(mailbox::late(&self.disk, &place)?);
         let requests = mailbox::requests(&self.disk, &place)?;
         Ok(Journal { commits, late, requests, stamps: None })

@@ -7,7 +7,8 @@
 //! A record that stays `begun` only ever denies: it says that the command may have run, and nothing
 //! about its end. A pid in it is for people; who asks whether everything is over asks the lock.
 //!
-//! Format `surestep.guard/1`: one JSON object; readers pass over fields that they do not know.
+//! Format `surestep.guard/1`: one canonical JSON object whose last field, `sum`, is the digest of the rest; readers
+//! pass over fields that they do not know.
 //! `begun` is not synced: after a power failure the boot id, or a file that cannot be read, says as
 //! much. `ended` is synced before it replaces it, since it is evidence.
 
@@ -17,6 +18,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use surestep::core::json;
 
 use super::tree::{self, Stat};
 use super::wire::Order;
@@ -252,16 +254,22 @@ impl Keeper {
 
     fn write(&self, scratch: &Path, sync: bool) -> io::Result<()> {
         let doing = |error: io::Error| at("writing the record", scratch, &error);
-        let mut text = serde_json::to_vec(&self.stored)?;
-        text.push(b'\n');
+        let text = sealed(&serde_json::to_string(&self.stored)?)?;
         let mut file: File =
             OpenOptions::new().write(true).create_new(true).mode(0o600).open(scratch).map_err(doing)?;
-        file.write_all(&text).map_err(doing)?;
+        file.write_all(text.as_bytes()).map_err(doing)?;
         if sync {
             file.sync_data().map_err(doing)?;
         }
         Ok(())
     }
+}
+
+/// A record's canonical text with its digest as the last field, as the store's reader asks for.
+fn sealed(text: &str) -> io::Result<String> {
+    let bare = json::canonical(text, json::DEPTH_FILE_MAX).map_err(io::Error::other)?;
+    let sum = surestep::Digest::of(bare.as_bytes());
+    Ok(format!("{},\"sum\":\"{sum}\"}}", bare.strip_suffix('}').unwrap_or(&bare)))
 }
 
 #[cfg(test)]

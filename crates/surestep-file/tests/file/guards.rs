@@ -45,13 +45,21 @@ fn boot() -> String {
 }
 
 fn record(state: &str, op: u32, attempt: u32, boot: &str, more: &str) -> String {
-    format!(
+    let loose = format!(
         r#"{{"format":"surestep.guard/1","state":"{state}","session":"g","operation":{op},"key":"{}","attempt":{attempt},
         "epoch":1,"pid":{},"start_time":{},"boot":"{boot}","since_boot_ms":6,"mark":"4-5-6","command":["make","install"]{more}}}"#,
         key(char::from_digit(op, 10).unwrap()),
         std::process::id(),
         start_time(),
-    )
+    );
+    sealed(&loose)
+}
+
+/// As a guard writes it: canonical, with its digest as the last field.
+fn sealed(loose: &str) -> String {
+    let bare = surestep::core::json::canonical(loose, 128).unwrap();
+    let sum = surestep::Digest::of(bare.as_bytes());
+    format!("{},\"sum\":\"{sum}\"}}", bare.strip_suffix('}').unwrap())
 }
 
 fn start_time() -> u64 {

@@ -258,6 +258,9 @@ impl Disk for FaultDisk {
     fn replace(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.call("replace", Some(to), inode_at(from), || RealDisk.replace(from, to))
     }
+    fn exchange(&self, one: &Path, other: &Path) -> io::Result<()> {
+        self.call("exchange", Some(other), inode_at(one), || RealDisk.exchange(one, other))
+    }
     fn open_dir(&self, path: &Path) -> io::Result<File> {
         self.call("open_dir", Some(path), None, || RealDisk.open_dir(path))
     }

@@ -1,0 +1,359 @@
+//! `fsck`: reads a whole store and says what is wrong with it. It takes no lock, makes nothing and changes nothing.
+//!
+//! ```text
+//! surestep.json  sessions/<name> (check_session)  blobs  aside  everything else
+//! ```
+//!
+//! A session that somebody holds is read beside its owner: what its owner adds, answers or sweeps meanwhile is no
+//! finding. Each finding has one file, and says what helps: [`Remedy`].
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use surestep::{Digest, SessionId, StoreError};
+
+use crate::check_session::{self, Looked};
+use crate::disk::{Disk, FileKind};
+use crate::fault::{found, io};
+use crate::layout::Layout;
+use crate::{names, open};
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Nothing has to be done.
+    Note,
+    /// Written by a newer version.
+    Newer,
+    /// Not what was written there.
+    Damaged,
+    /// The system does not let it be read.
+    Unreadable,
+}
+
+impl Severity {
+    /// The word that screens and `--json` use.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Note => "note",
+            Self::Newer => "newer",
+            Self::Damaged => "damaged",
+            Self::Unreadable => "unreadable",
+        }
+    }
+
+    /// The exit code of the command line for it.
+    #[must_use]
+    pub const fn exit_code(self) -> u8 {
+        use surestep::exit;
+        match self {
+            Self::Note => exit::DONE,
+            Self::Newer => exit::VERSION,
+            Self::Damaged => exit::INTEGRITY,
+            Self::Unreadable => exit::STORE,
+        }
+    }
+}
+
+/// What helps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Remedy {
+    /// Nothing is needed.
+    Nothing,
+    /// `fsck --repair` moves it aside, and what it may have said is asked for anew.
+    Repair,
+    /// Only the file's own content, from a copy of the store.
+    PutBack,
+    /// A version that can read it.
+    NewerVersion,
+    /// Rights, or another disk.
+    Access,
+}
+
+/// One thing that is not as it was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// How bad it is.
+    pub severity: Severity,
+    /// The session, or the name of its folder where its id cannot be told; `None`: not of one session.
+    pub session: Option<String>,
+    /// The file.
+    pub file: PathBuf,
+    /// Where in it, in bytes; `None` where the whole file is meant.
+    pub offset: Option<usize>,
+    /// What is wrong.
+    pub what: String,
+    /// What helps.
+    pub remedy: Remedy,
+}
+
+/// What was looked at, and what was found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Checkup {
+    /// The root: absolute, without links.
+    pub root: PathBuf,
+    /// The store's id, if its file can be read.
+    pub store: Option<String>,
+    /// Sessions that were published.
+    pub sessions: usize,
+    /// Commits that are whole and in their place.
+    pub commits: u64,
+    /// Contents that are whole.
+    pub blobs: usize,
+    /// Contents that no session of the store names. Only counted when the whole store is looked at.
+    pub blobs_unreferenced: usize,
+    /// Folders below `aside`: earlier repairs.
+    pub aside: usize,
+    /// What was found, by file.
+    pub findings: Vec<Finding>,
+}
+
+impl Finding {
+    /// From the store's own error.
+    pub(crate) fn of(error: &StoreError, file: &Path, session: Option<&str>, helps: Remedy) -> Self {
+        let session = session.map(str::to_owned);
+        let make = |severity, file: &Path, offset, what: String, remedy| Self {
+            severity,
+            session: session.clone(),
+            file: file.to_owned(),
+            offset,
+            what,
+            remedy,
+        };
+        match error {
+            StoreError::Corrupt { file, offset, why } => {
+                let offset = Some(*offset).filter(|offset| *offset > 0);
+                make(Severity::Damaged, file, offset, why.clone(), helps)
+            }
+            StoreError::TooNew { file, what } => {
+                let what = format!("written by a newer version: {what}");
+                make(Severity::Newer, file, None, what, Remedy::NewerVersion)
+            }
+            StoreError::Io { did, path, source } => {
+                make(Severity::Unreadable, path, None, format!("{did} it: {source}"), Remedy::Access)
+            }
+            StoreError::Full { path, source } => {
+                make(Severity::Unreadable, path, None, format!("cannot read it: {source}"), Remedy::Access)
+            }
+            StoreError::Absent { .. }
+            | StoreError::Busy { .. }
+            | StoreError::HoldLost { .. }
+            | StoreError::Volatile { .. }
+            | StoreError::Poisoned { .. }
+            | StoreError::Unsupported { .. }
+            | StoreError::Other(_)
+            | _ => make(Severity::Unreadable, file, None, error.to_string(), Remedy::Access),
+        }
+    }
+
+    pub(crate) fn note(file: &Path, session: Option<&str>, what: impl Into<String>) -> Self {
+        let (session, what) = (session.map(str::to_owned), what.into());
+        let (severity, remedy) = (Severity::Note, Remedy::Nothing);
+        Self { severity, session, file: file.to_owned(), offset: None, what, remedy }
+    }
+
+    pub(crate) fn damaged(
+        file: &Path,
+        session: Option<&str>,
+        what: impl Into<String>,
+        remedy: Remedy,
+    ) -> Self {
+        Self { severity: Severity::Damaged, remedy, ..Self::note(file, session, what) }
+    }
+}
+
+/// Looks at a store, or at one session of it.
+///
+/// # Errors
+/// [`StoreError::Absent`] when there is no such store or session; else only when nothing at all can be read.
+pub fn check(root: &Path, session: Option<&SessionId>) -> Result<Checkup, StoreError> {
+    check_on(&crate::RealDisk, root, session)
+}
+
+/// As [`check`], on another disk.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_on<D: Disk>(disk: &D, root: &Path, session: Option<&SessionId>) -> Result<Checkup, StoreError> {
+    let layout = locate(disk, root)?;
+    let (mut checkup, looked) = walk(disk, &layout, session)?;
+    if session.is_some() && looked.is_empty() {
+        let what = session.map_or_else(String::new, |session| format!("session `{session}`"));
+        return Err(StoreError::Absent { what });
+    }
+    checkup.findings.sort_by(|a, b| a.file.cmp(&b.file));
+    Ok(checkup)
+}
+
+/// Where the store is.
+pub(crate) fn locate<D: Disk>(disk: &D, root: &Path) -> Result<Layout, StoreError> {
+    let absent = || StoreError::Absent { what: format!("the store {}", root.display()) };
+    let absolute = std::path::absolute(root).map_err(io("cannot make absolute", root))?;
+    let root = found(disk.canonical(&absolute)).map_err(io("cannot find", &absolute))?.ok_or_else(absent)?;
+    let layout = Layout { root };
+    let there = |path: &Path| found(disk.stat(path)).map_err(io("cannot examine", path));
+    if there(&layout.store())?.is_none() && there(&layout.sessions())?.is_none() {
+        return Err(absent());
+    }
+    Ok(layout)
+}
+
+/// Everything, and each session as it was looked at.
+pub(crate) fn walk<D: Disk>(
+    disk: &D,
+    layout: &Layout,
+    only: Option<&SessionId>,
+) -> Result<(Checkup, Vec<Looked>), StoreError> {
+    let mut checkup = Checkup { root: layout.root.clone(), ..Checkup::default() };
+    match open::read_id(disk, layout) {
+        Ok(Some(id)) => checkup.store = Some(id),
+        Ok(None) => {
+            checkup.findings.push(Finding::damaged(&layout.store(), None, "it is gone", Remedy::PutBack));
+        }
+        Err(error) => {
+            checkup.findings.push(Finding::of(&error, &layout.store(), None, Remedy::PutBack));
+        }
+    }
+    let mut all = Vec::new();
+    for name in session_names(disk, layout, only, &mut checkup)? {
+        let looked = check_session::look(disk, layout, &name, only);
+        let Some(looked) = looked else { continue };
+        checkup.sessions += usize::from(looked.published);
+        checkup.commits += looked.good.len() as u64;
+        checkup.findings.extend(looked.findings.iter().cloned());
+        all.push(looked);
+    }
+    check_blobs(disk, layout, &all, only.is_some(), &mut checkup);
+    if only.is_none() {
+        check_root(disk, layout, &mut checkup);
+    }
+    Ok((checkup, all))
+}
+
+fn session_names<D: Disk>(
+    disk: &D,
+    layout: &Layout,
+    only: Option<&SessionId>,
+    checkup: &mut Checkup,
+) -> Result<Vec<String>, StoreError> {
+    if let Some(session) = only {
+        return Ok(vec![names::of_id(session.as_str())]);
+    }
+    let folder = layout.sessions();
+    let mut ours = Vec::new();
+    for name in found(disk.list(&folder)).map_err(io("cannot list", &folder))?.unwrap_or_default() {
+        match name.to_str().filter(|name| names::is_plain(name) || names::is_hashed(name)) {
+            Some(name) => ours.push(name.to_owned()),
+            None => checkup.findings.push(Finding::note(&folder.join(&name), None, "not ours: ignored")),
+        }
+    }
+    ours.sort();
+    Ok(ours)
+}
+
+/// Every content by its digest, and those that a session names and that are not there.
+fn check_blobs<D: Disk>(
+    disk: &D,
+    layout: &Layout,
+    sessions: &[Looked],
+    only_named: bool,
+    checkup: &mut Checkup,
+) {
+    let mut named: BTreeSet<String> = BTreeSet::new();
+    for looked in sessions {
+        for digest in looked.contents() {
+            let (_, file) = layout.blob(&digest);
+            named.insert(digest.hex());
+            let session = Some(looked.shown());
+            match found(disk.stat(&file)) {
+                Ok(Some(_)) if only_named => check_blob(disk, &file, &digest.hex(), session, checkup),
+                Ok(Some(_)) => {}
+                Ok(None) => checkup.findings.push(Finding::damaged(
+                    &file,
+                    session,
+                    "content that the session names is gone",
+                    Remedy::PutBack,
+                )),
+                Err(error) => {
+                    let error = io("cannot examine", &file)(error);
+                    checkup.findings.push(Finding::of(&error, &file, session, Remedy::PutBack));
+                }
+            }
+        }
+    }
+    if only_named {
+        return;
+    }
+    for folder in children(disk, &layout.blobs(), checkup) {
+        for file in children(disk, &folder, checkup) {
+            let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
+            let inside =
+                folder.file_name().and_then(|two| two.to_str()).is_some_and(|two| name.starts_with(two));
+            let hex = name.len() == 64 && name.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+            if !(hex && inside) {
+                let what = if name.starts_with(names::TEMP_PREFIX) {
+                    "a temporary file: its writer is at work, or died"
+                } else {
+                    "not ours: ignored"
+                };
+                checkup.findings.push(Finding::note(&file, None, what));
+                continue;
+            }
+            checkup.blobs_unreferenced += usize::from(!named.contains(&name));
+            check_blob(disk, &file, &name, None, checkup);
+        }
+    }
+}
+
+fn check_blob<D: Disk>(disk: &D, file: &Path, hex: &str, session: Option<&str>, checkup: &mut Checkup) {
+    match disk.read(file).map_err(io("cannot read", file)) {
+        Ok(bytes) if Digest::of(&bytes).hex() == hex => checkup.blobs += 1,
+        Ok(bytes) => {
+            let what = format!("its content has digest {}", Digest::of(&bytes));
+            checkup.findings.push(Finding::damaged(file, session, what, Remedy::Repair));
+        }
+        Err(error) => checkup.findings.push(Finding::of(&error, file, session, Remedy::Repair)),
+    }
+}
+
+fn check_root<D: Disk>(disk: &D, layout: &Layout, checkup: &mut Checkup) {
+    for path in children(disk, &layout.root, checkup) {
+        match path.file_name().and_then(|name| name.to_str()) {
+            Some("surestep.json" | "sessions" | "blobs") => {}
+            Some("aside") => checkup.aside = children(disk, &path, checkup).len(),
+            Some(name) if name.starts_with(names::TEMP_PREFIX) => {
+                checkup.findings.push(Finding::note(&path, None, "a temporary file whose writer died"));
+            }
+            Some(_) | None => checkup.findings.push(Finding::note(&path, None, "not ours: ignored")),
+        }
+    }
+}
+
+/// The paths in a folder; a folder that is not there has none.
+fn children<D: Disk>(disk: &D, folder: &Path, checkup: &mut Checkup) -> Vec<PathBuf> {
+    match found(disk.stat(folder)).map(|stat| stat.map(|stat| stat.kind)) {
+        Ok(None) => return Vec::new(),
+        Ok(Some(FileKind::Directory)) => {}
+        Ok(Some(odd @ (FileKind::Regular | FileKind::Link | FileKind::Special))) => {
+            let what = format!("{odd} stands where a folder was expected");
+            checkup.findings.push(Finding::damaged(folder, None, what, Remedy::PutBack));
+            return Vec::new();
+        }
+        Err(error) => {
+            let error = io("cannot examine", folder)(error);
+            checkup.findings.push(Finding::of(&error, folder, None, Remedy::Access));
+            return Vec::new();
+        }
+    }
+    match disk.list(folder).map_err(io("cannot list", folder)) {
+        Ok(mut names) => {
+            names.sort();
+            names.into_iter().map(|name| folder.join(name)).collect()
+        }
+        Err(error) => {
+            checkup.findings.push(Finding::of(&error, folder, None, Remedy::Access));
+            Vec::new()
+        }
+    }
+}
