@@ -2,7 +2,7 @@
 
 use surestep::core::Refused;
 use surestep::core::plan::nearest;
-use surestep::{Observed, Outcome, PlanError, SessionId, StepError, StoreError, Wall};
+use surestep::{Nameless, Observed, Outcome, PlanError, SessionId, StepError, StoreError, Wall};
 
 use crate::context::Context;
 use crate::duration::left;
@@ -51,7 +51,7 @@ pub(crate) fn of_step(cx: &Context, error: &StepError, session: &SessionId) -> F
             let fail = Fail { what, ..fail }
                 .why(text::line(&source.to_string()))
                 .state("nothing was started, and no byte was changed");
-            if newer { newer_next(fail) } else { damaged_next(fail) }
+            if newer { newer_next(fail) } else { damaged_next(cx, fail) }
         }
         StepError::Diverged { revision, .. } => {
             Fail { what: format!("the envelope of {} is not from this store's journal", tick(id)), ..fail }
@@ -137,7 +137,7 @@ pub(crate) fn of_store(cx: &Context, error: &StoreError, session: Option<&Sessio
             fail.state("nothing more was started").next(again)
         }
         StoreError::Corrupt { .. } => {
-            damaged_next(fail.state("nothing was started, and no byte was changed"))
+            damaged_next(cx, fail.state("nothing was started, and no byte was changed"))
         }
         StoreError::TooNew { .. } => newer_next(fail.state("nothing was started, and no byte was changed")),
         StoreError::RolledBack { session, .. } => fail
@@ -176,6 +176,15 @@ fn store_words(error: &StoreError, session: Option<&SessionId>) -> String {
         }
         _ => text::line(&format!("{shown} is damaged: {why}")),
     }
+}
+
+/// A session whose id nobody can tell.
+pub(crate) fn of_nameless(cx: &Context, odd: &Nameless) -> Fail {
+    let what = format!("a session cannot be told by its files: {}", text::line(&odd.file.to_string_lossy()));
+    Fail::new("SE0601", surestep::exit::INTEGRITY, what)
+        .why(text::line(&odd.why))
+        .state("nothing was started, and no byte was changed; the other sessions are not affected")
+        .next_if(cx.command(&["fsck"]), "what is damaged, and what helps")
 }
 
 /// A plan's refusal.
@@ -307,9 +316,10 @@ fn newer_next(fail: Fail) -> Fail {
     fail.next_if("surestep --version", "then install a version that can read it")
 }
 
-fn damaged_next(fail: Fail) -> Fail {
+fn damaged_next(cx: &Context, fail: Fail) -> Fail {
     let page = format!("surestep explain code {}", fail.code);
-    fail.next_if(page, "what to do, and what not to do")
+    fail.next_if(cx.command(&["fsck"]), "what is damaged, and what helps; changes nothing")
+        .next_if(page, "what to do, and what not to do")
 }
 
 /// A defect of ours.

@@ -4,7 +4,7 @@ use serde::Serialize;
 use surestep::{Rest, exit};
 
 use crate::context::{Context, Store, wall};
-use crate::fail::Fail;
+use crate::fail::{Fail, Next};
 use crate::out::Ink;
 use crate::run::first_of;
 use crate::text::{columns, line};
@@ -31,6 +31,10 @@ struct Listed {
     at: Option<surestep::Wall>,
     rest: Option<RestView>,
     error: Option<String>,
+    /// What was not done; empty where it can be read.
+    state: Vec<String>,
+    /// What helps; empty where it can be read.
+    next: Vec<Next>,
 }
 
 /// `list`.
@@ -40,7 +44,8 @@ pub(crate) async fn list(cx: &Context) -> Result<u8, Fail> {
     let mut codes = vec![exit::DONE];
     let mut rows = vec![["session", "status", "done", "last commit", ""].map(str::to_owned).to_vec()];
     let mut sessions = Vec::new();
-    for id in restored::all(cx, &engine).await? {
+    let (all, nameless) = restored::all(cx, &engine).await?;
+    for id in all {
         match restored::read(cx, &engine, &id).await {
             Ok((envelope, behind)) => {
                 let session = envelope.session();
@@ -70,33 +75,22 @@ pub(crate) async fn list(cx: &Context) -> Result<u8, Fail> {
                     at,
                     rest: Some(RestView::new(&rest)),
                     error: behind.as_ref().map(short),
+                    state: behind.as_ref().map(|fail| fail.state.clone()).unwrap_or_default(),
+                    next: behind.map(|fail| fail.next).unwrap_or_default(),
                 });
             }
             Err(fail) => {
                 codes.push(fail.exit);
-                let error = short(&fail);
-                rows.push(vec![
-                    line(id.as_str()),
-                    "unreadable".into(),
-                    "-".into(),
-                    "-".into(),
-                    error.clone(),
-                ]);
-                sessions.push(Listed {
-                    session: id.to_string(),
-                    status: "unreadable",
-                    verdict: None,
-                    revision: 0,
-                    epoch: 0,
-                    turn: None,
-                    operations: 0,
-                    settled: 0,
-                    at: None,
-                    rest: None,
-                    error: Some(error),
-                });
+                rows.push(unreadable_row(id.as_str(), &fail));
+                sessions.push(Listed::unreadable(id.as_str(), fail));
             }
         }
+    }
+    for fail in nameless {
+        codes.push(fail.exit);
+        rows.push(unreadable_row("?", &fail));
+        fail.say(&cx.out);
+        sessions.push(Listed::unreadable("", fail));
     }
     let exit = first_of(&codes);
     if sessions.is_empty() {
@@ -112,6 +106,31 @@ pub(crate) async fn list(cx: &Context) -> Result<u8, Fail> {
 
 fn short(fail: &Fail) -> String {
     format!("{}: {}", fail.code, fail.what)
+}
+
+fn unreadable_row(id: &str, fail: &Fail) -> Vec<String> {
+    let error = short(fail);
+    vec![line(id), "unreadable".into(), "-".into(), "-".into(), error]
+}
+
+impl Listed {
+    fn unreadable(session: &str, fail: Fail) -> Self {
+        Self {
+            session: session.to_owned(),
+            status: "unreadable",
+            verdict: None,
+            revision: 0,
+            epoch: 0,
+            turn: None,
+            operations: 0,
+            settled: 0,
+            at: None,
+            rest: None,
+            error: Some(short(&fail)),
+            state: fail.state,
+            next: fail.next,
+        }
+    }
 }
 
 fn remark(rest: &Rest, now: surestep::Wall) -> String {

@@ -15,6 +15,7 @@ mod explain;
 mod fail;
 mod fails;
 mod fsck;
+mod input;
 mod kinds;
 mod list;
 mod log;
@@ -36,7 +37,7 @@ mod when;
 
 use std::panic::AssertUnwindSafe;
 use std::process::ExitCode;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::Parser as _;
 use surestep::exit;
@@ -51,6 +52,9 @@ use crate::stop::Stop;
 static PANIC_PLACE: Mutex<String> = Mutex::new(String::new());
 
 fn main() -> ExitCode {
+    // A limit on the size of files is an error of the write that meets it (EFBIG), and no sudden end. What is started
+    // gets the system's own meaning back.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     // The guard is this program, started anew: it must not parse arguments, and answers to nobody else.
     if std::env::args_os().nth(1).is_some_and(|arg| arg == kinds::GUARD_ARG) {
         return surestep_effects::guard::guard_main();

@@ -2,7 +2,7 @@
 //!
 //! What comes in may be a stranger's: it runs only the kinds that were allowed by name.
 
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::path::Path;
 
 use serde::Serialize;
@@ -13,10 +13,7 @@ use crate::context::{Context, Store};
 use crate::fail::Fail;
 use crate::text::{self, count, line, tick};
 use crate::view::SessionView;
-use crate::{fails, rests, show};
-
-/// The longest envelope that is read, in bytes.
-const ENVELOPE_BYTES_MAX: u64 = 1 << 30;
+use crate::{fails, input, rests, show};
 
 #[derive(Serialize)]
 struct ExportObject<'a> {
@@ -194,21 +191,9 @@ fn refused(cx: &Context, engine: &Engine, error: &StepError, id: &SessionId) -> 
 
 /// Reads an envelope from a file or stdin.
 fn read_envelope(cx: &Context, file: &str) -> Result<Envelope, Fail> {
-    let mut bytes = Vec::new();
-    let read = if file == "-" {
-        std::io::stdin().lock().take(ENVELOPE_BYTES_MAX + 1).read_to_end(&mut bytes)
-    } else {
-        std::fs::File::open(file).and_then(|f| f.take(ENVELOPE_BYTES_MAX + 1).read_to_end(&mut bytes))
-    };
     let nothing = "nothing was written or started";
-    match read {
-        Ok(n) if n as u64 > ENVELOPE_BYTES_MAX => {
-            Err(Fail::usage("SE0103", format!("{} is no envelope", tick(file)))
-                .why(format!("it is longer than {ENVELOPE_BYTES_MAX} bytes"))
-                .state(nothing)
-                .next(cx.command(&["export", "SESSION"])))
-        }
-        Ok(_) => Envelope::parse(&bytes).map_err(|e| of_envelope(file, &e)),
+    match input::read(file, input::ENVELOPE_BYTES_MAX) {
+        Ok(bytes) => Envelope::parse(&bytes).map_err(|e| of_envelope(file, &e)),
         Err(e) => Err(Fail::usage("SE0103", format!("the envelope {} cannot be read", tick(file)))
             .why(line(&e.to_string()))
             .state(nothing)

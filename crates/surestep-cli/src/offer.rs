@@ -1,13 +1,12 @@
 //! `run`: a plan from a file, offered to its session. What follows is the same as for `resume`, and stands there.
 
-use std::io::Read as _;
-
 use surestep::Plan;
 
 use crate::args;
 use crate::context::Context;
 use crate::fail::Fail;
 use crate::fails;
+use crate::input;
 use crate::run::run_plan;
 use crate::text::{self, tick};
 
@@ -55,14 +54,8 @@ fn refused_kind<'a>(what: &str, kinds: &'a [String]) -> Option<&'a str> {
 }
 
 fn read_plan(cx: &Context, plan: &str) -> Result<Vec<u8>, Fail> {
-    let mut bytes = Vec::new();
-    let read = if plan == "-" {
-        std::io::stdin().lock().read_to_end(&mut bytes)
-    } else {
-        std::fs::File::open(plan).and_then(|mut file| file.read_to_end(&mut bytes))
-    };
-    match read {
-        Ok(_) => Ok(bytes),
+    match input::read(plan, input::PLAN_BYTES_MAX) {
+        Ok(bytes) => Ok(bytes),
         Err(e) => Err(Fail::usage("SE0103", format!("the plan {} cannot be read", tick(plan)))
             .why(text::line(&e.to_string()))
             .state("nothing was written or started")

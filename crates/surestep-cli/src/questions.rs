@@ -81,7 +81,13 @@ pub(crate) async fn questions(cx: &Context) -> Result<u8, Fail> {
     let mut codes = vec![exit::DONE];
     let mut unreadable = Vec::new();
     let mut unfinished = Vec::new();
-    for id in all_sessions(cx, &engine).await? {
+    let (all, nameless) = all_sessions(cx, &engine).await?;
+    for fail in nameless {
+        codes.push(fail.exit);
+        unreadable.push(format!("{}: {}", fail.code, fail.what));
+        fail.say(&cx.out);
+    }
+    for id in all {
         let envelope = match engine.read(&id).await {
             Ok(envelope) => envelope,
             Err(e) => {

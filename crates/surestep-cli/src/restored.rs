@@ -178,11 +178,11 @@ pub(crate) async fn read(
 }
 
 /// Every session of the store, and each one that is known to have been there.
-pub(crate) async fn all(cx: &Context, engine: &Engine) -> Result<Vec<SessionId>, Fail> {
-    let mut all = all_sessions(cx, engine).await?;
+pub(crate) async fn all(cx: &Context, engine: &Engine) -> Result<(Vec<SessionId>, Vec<Fail>), Fail> {
+    let (mut all, nameless) = all_sessions(cx, engine).await?;
     let gone = behind(cx, &cx.open(cx.options().create(false).even_rolled_back(true))?)?;
     all.extend(gone);
     all.sort();
     all.dedup();
-    Ok(all)
+    Ok((all, nameless))
 }

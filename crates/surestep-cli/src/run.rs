@@ -99,6 +99,7 @@ pub(crate) async fn resume(cx: &Context, args: &args::Resume) -> Result<u8, Fail
     let start = Instant::now();
     let progress = Progress::new(cx.out.clone());
     let engine = cx.engine(Store::MustExist, Some(progress.clone()))?;
+    let mut nameless = Vec::new();
     let sessions = match &args.session {
         Some(session) => {
             let session = cx.session(session)?;
@@ -113,15 +114,20 @@ pub(crate) async fn resume(cx: &Context, args: &args::Resume) -> Result<u8, Fail
             }
             vec![session]
         }
-        None => unfinished(cx, &engine).await?,
+        None => {
+            let (sessions, odd) = unfinished(cx, &engine).await?;
+            nameless = odd;
+            sessions
+        }
     };
     let alone = args.session.is_some();
-    if sessions.is_empty() {
+    if sessions.is_empty() && nameless.is_empty() {
         cx.out.note("surestep: every session of this store is finished");
     }
     let jobs = sessions.into_iter().map(|session| (session, None)).collect();
     let rested = drive(cx, &engine, jobs, args.wait, start).await;
-    let codes: Vec<u8> = rested.iter().map(Rested::exit).collect();
+    let codes = rested.iter().map(Rested::exit).chain(nameless.iter().map(|fail| fail.exit));
+    let codes: Vec<u8> = codes.collect();
     let code = first_of(&codes);
     let mut object =
         ResumeObject { schema: "surestep.resume/1", exit: code, sessions: vec![], errors: vec![] };
@@ -137,21 +143,24 @@ pub(crate) async fn resume(cx: &Context, args: &args::Resume) -> Result<u8, Fail
             }
             Err(fail) if alone => return Err(fail),
             Err(fail) => {
-                fail.say(&cx.out);
-                let Fail { code, exit, what, state, next, .. } = fail;
-                object.errors.push(ErrorView {
-                    session: one.session.to_string(),
-                    code,
-                    exit,
-                    what,
-                    state,
-                    next,
-                });
+                object.errors.push(ErrorView::say(cx, one.session.to_string(), fail));
             }
         }
     }
+    for fail in nameless {
+        object.errors.push(ErrorView::say(cx, String::new(), fail));
+    }
     cx.out.object(&object);
     Ok(code)
+}
+
+impl ErrorView {
+    /// Says it on stderr, too.
+    fn say(cx: &Context, session: String, fail: Fail) -> Self {
+        fail.say(&cx.out);
+        let Fail { code, exit, what, state, next, .. } = fail;
+        Self { session, code, exit, what, state, next }
+    }
 }
 
 impl Rested {
@@ -169,24 +178,26 @@ pub(crate) fn first_of(codes: &[u8]) -> u8 {
     code.or_else(|| codes.iter().copied().max()).unwrap_or(exit::DONE)
 }
 
-/// Every id of the store, page by page.
-pub(crate) async fn all_sessions(cx: &Context, engine: &Engine) -> Result<Vec<SessionId>, Fail> {
-    let mut all = Vec::new();
+/// Every id of the store, page by page, and what is to be said of sessions whose id nobody can tell.
+pub(crate) async fn all_sessions(cx: &Context, engine: &Engine) -> Result<(Vec<SessionId>, Vec<Fail>), Fail> {
+    let (mut all, mut nameless) = (Vec::new(), Vec::new());
     let mut after = None;
     loop {
         let page = Page { after: after.take(), limit: 500 };
         let page = engine.store().sessions(page).await.map_err(|e| fails::of_store(cx, &e, None))?;
         after = page.sessions.last().cloned();
         all.extend(page.sessions);
+        nameless.extend(page.nameless.iter().map(|odd| fails::of_nameless(cx, odd)));
         if !page.more || after.is_none() {
-            return Ok(all);
+            return Ok((all, nameless));
         }
     }
 }
 
-async fn unfinished(cx: &Context, engine: &Engine) -> Result<Vec<SessionId>, Fail> {
+async fn unfinished(cx: &Context, engine: &Engine) -> Result<(Vec<SessionId>, Vec<Fail>), Fail> {
     let mut open = Vec::new();
-    for session in all_sessions(cx, engine).await? {
+    let (all, nameless) = all_sessions(cx, engine).await?;
+    for session in all {
         // One that cannot be read is kept: stepping it says why.
         let done = engine.read(&session).await.is_ok_and(|envelope| {
             let session = envelope.session();
@@ -196,7 +207,7 @@ async fn unfinished(cx: &Context, engine: &Engine) -> Result<Vec<SessionId>, Fai
             open.push(session);
         }
     }
-    Ok(open)
+    Ok((open, nameless))
 }
 
 async fn drive(

@@ -122,10 +122,12 @@ impl Envelope {
         ] {
             say(field, format!("{stated:?}"), format!("{derived:?}"))?;
         }
-        if let (Some(stated), Some(derived)) = (&fields.counters, &derived.counters) {
-            let stated = json::canonical(stated.as_str(), DEPTH_FILE_MAX)?;
-            say("counters", stated, json::canonical(derived.as_str(), DEPTH_FILE_MAX)?)?;
-        }
+        // An envelope without them has lost them: a damaged name makes an unknown field of a known one.
+        let counters = |raw: &Option<Raw>| match raw {
+            Some(raw) => json::canonical(raw.as_str(), DEPTH_FILE_MAX),
+            None => Ok("nothing".into()),
+        };
+        say("counters", counters(&fields.counters)?, counters(&derived.counters)?)?;
         Ok(())
     }
 

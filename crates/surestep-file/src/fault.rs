@@ -15,7 +15,7 @@ use crate::disk::NotRegular;
 pub enum Class {
     /// An interrupted call: again at once. A [`Disk`](crate::Disk) does so by itself.
     Again,
-    /// No room, or too many open files: it may pass; stop before the effect and come back later.
+    /// No room (disk, quota, limit of a file's size), or too many open files: it may pass; stop before the effect and come back later.
     Room,
     /// A wrong setting: rights, links, names, mounts.
     Setting,
@@ -30,7 +30,9 @@ impl Class {
         let Some(errno) = Errno::from_io_error(error) else { return Self::Stop };
         match errno {
             Errno::INTR => Self::Again,
-            Errno::NOSPC | Errno::DQUOT | Errno::MFILE | Errno::NFILE | Errno::NOMEM => Self::Room,
+            Errno::NOSPC | Errno::DQUOT | Errno::FBIG | Errno::MFILE | Errno::NFILE | Errno::NOMEM => {
+                Self::Room
+            }
             Errno::ACCESS | Errno::PERM | Errno::XDEV | Errno::NAMETOOLONG | Errno::LOOP => Self::Setting,
             _ => Self::Stop,
         }

@@ -45,6 +45,7 @@ mod open;
 mod real;
 mod rolled;
 pub mod repair;
+mod repair_home;
 mod repair_session;
 mod sealed;
 mod store;

@@ -112,8 +112,15 @@ pub fn repair_on<D: Disk>(
     if let Some(session) = session.filter(|_| looked.is_empty()) {
         return Err(StoreError::Absent { what: format!("session `{session}`") });
     }
-    let mut bench =
-        Bench { disk, layout: &layout, options, folder: None, plans: 0, repaired: Repaired::default() };
+    let mut bench = Bench {
+        disk,
+        layout: &layout,
+        options,
+        folder: None,
+        plans: 0,
+        store: checkup.store.clone().unwrap_or_default(),
+        repaired: Repaired::default(),
+    };
     if checkup.store.is_some() {
         for looked in &looked {
             let name = Some(looked.shown().to_owned());
@@ -142,6 +149,8 @@ pub(crate) struct Bench<'a, D: Disk> {
     /// `aside/<time>-<random>`, once it is made.
     folder: Option<PathBuf>,
     plans: usize,
+    /// The store's id.
+    pub(crate) store: String,
     pub(crate) repaired: Repaired,
 }
 
@@ -302,31 +311,47 @@ impl<D: Disk> Bench<'_, D> {
 struct Report {
     format: &'static str,
     at: String,
-    moved: Vec<[String; 3]>,
-    written: Vec<[String; 2]>,
-    refused: Vec<[String; 2]>,
-    still_wrong: Vec<[String; 2]>,
+    moved: Vec<Line>,
+    written: Vec<Line>,
+    refused: Vec<Line>,
+    still_wrong: Vec<Line>,
+}
+
+/// A line of it.
+#[derive(Serialize)]
+struct Line {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    to: Option<String>,
+    why: String,
 }
 
 impl Report {
     fn of(repaired: &Repaired, options: &Options) -> Self {
-        let shown = |path: &Path| path.to_string_lossy().into_owned();
+        let shown = |path: &Path| Some(path.to_string_lossy().into_owned());
         let wrong = repaired.after.findings.iter().filter(|f| f.severity != Severity::Note);
+        let moved = |m: &Moved| Line {
+            session: m.session.clone(),
+            file: shown(&m.from),
+            to: m.to.as_deref().and_then(shown),
+            why: m.why.clone(),
+        };
+        let line = |session: &Option<String>, file: Option<&Path>, why: &str| Line {
+            session: session.clone(),
+            file: file.and_then(shown),
+            to: None,
+            why: why.to_owned(),
+        };
         Self {
             format: "surestep.repair/1",
             at: options.now.wall.to_string(),
-            moved: repaired
-                .moved
-                .iter()
-                .map(|m| [shown(&m.from), m.to.as_deref().map(shown).unwrap_or_default(), m.why.clone()])
-                .collect(),
-            written: repaired.written.iter().map(|w| [shown(&w.file), w.what.clone()]).collect(),
-            refused: repaired
-                .refused
-                .iter()
-                .map(|r| [r.session.clone().unwrap_or_default(), r.why.clone()])
-                .collect(),
-            still_wrong: wrong.map(|f| [shown(&f.file), f.what.clone()]).collect(),
+            moved: repaired.moved.iter().map(moved).collect(),
+            written: repaired.written.iter().map(|w| line(&w.session, Some(&w.file), &w.what)).collect(),
+            refused: repaired.refused.iter().map(|r| line(&r.session, None, &r.why)).collect(),
+            still_wrong: wrong.map(|f| line(&f.session, Some(&f.file), &f.what)).collect(),
         }
     }
 }

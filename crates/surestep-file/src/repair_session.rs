@@ -29,6 +29,7 @@ use crate::disk::Disk;
 use crate::fault::{corrupt, found, io};
 use crate::journal::{self, BORN};
 use crate::repair::{Bench, Refused};
+use crate::repair_home::lives_here;
 use crate::{guards, hold, names};
 
 /// One act of a repair.
@@ -100,6 +101,9 @@ fn plan<D: Disk>(bench: &Bench<'_, D>, looked: &Looked, id: &SessionId) -> Resul
     let restores = looked.bad.is_some()
         || looked.beside.iter().any(|beside| silenced(&beside))
         || (looked.lock_lost && Looked::is_unsettled(&folded, None));
+    if restores {
+        lives_here(bench, looked, &folded, cut)?;
+    }
     let mut steps = Vec::new();
     if let Some(finding) = looked.findings.iter().find(|f| f.file == looked.place.lock() && !looked.lock_lost)
         && finding.severity == Severity::Damaged

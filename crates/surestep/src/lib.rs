@@ -77,8 +77,8 @@ pub use error::{Observed, StepError, plan_code};
 pub use memory::{MemoryStore, ServerClock};
 pub use registry::Tuning;
 pub use store::{
-    Blob, Hold, HoldProof, Holder, Journal, Page, PublishError, SessionPage, Stamps, Store, StoreError,
-    Tether, record_name,
+    Blob, Hold, HoldProof, Holder, Journal, Nameless, Page, PublishError, SessionPage, Stamps, Store,
+    StoreError, Tether, record_name,
 };
 pub use surestep_core as core;
 pub use surestep_core::{

@@ -204,6 +204,6 @@ impl Store for MemoryStore {
             .collect();
         let more = sessions.len() > page.limit;
         sessions.truncate(page.limit);
-        Ok(SessionPage { sessions, more })
+        Ok(SessionPage { sessions, more, nameless: Vec::new() })
     }
 }

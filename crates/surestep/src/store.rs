@@ -224,6 +224,19 @@ pub struct SessionPage {
     pub sessions: Vec<SessionId>,
     /// Whether there are more.
     pub more: bool,
+    /// Sessions that are there and whose id nobody can tell; with the first page.
+    pub nameless: Vec<Nameless>,
+}
+
+/// A session whose id nobody can tell, because every commit of it is damaged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Nameless {
+    /// What the store calls it.
+    pub name: String,
+    /// The damaged file.
+    pub file: PathBuf,
+    /// What is wrong.
+    pub why: String,
 }
 
 /// Who holds a session, for people: it never decides anything.
