@@ -155,6 +155,10 @@ fn remedy(cx: &Context, remedy: Remedy, session: Option<&str>, file: &str) -> Op
             words.extend(session);
             next(cx.command(&words), "moves it aside; deletes nothing")
         }
+        Remedy::Name => next(
+            cx.command(&["fsck", "--repair", "SESSION"]),
+            "with the session's id, which only you can tell: its folder's name begins like it",
+        ),
         Remedy::PutBack => next(
             format!("cp -a BACKUP {}", text::word(file)),
             "the same file from a copy of this store: nothing else can stand in for it",
@@ -280,7 +284,7 @@ fn refused_next(cx: &Context, refused: &repair::Refused) -> Option<Next> {
                 when: Some("after putting the file back from a copy".into()),
             })
         }
-        other @ (Remedy::Nothing | Remedy::Repair | Remedy::NewerVersion | Remedy::Access) => {
+        other @ (Remedy::Nothing | Remedy::Repair | Remedy::Name | Remedy::NewerVersion | Remedy::Access) => {
             remedy(cx, other, session, &cx.store.to_string_lossy())
         }
     }

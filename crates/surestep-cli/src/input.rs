@@ -17,7 +17,7 @@ pub(crate) const PLAN_BYTES_MAX: u64 = 128 << 20;
 /// The longest envelope that is read, in bytes.
 pub(crate) const ENVELOPE_BYTES_MAX: u64 = 1 << 30;
 /// How long a FIFO waits for somebody to write to it.
-const FIFO_WAIT: Duration = Duration::from_secs(10);
+const FIFO_WAIT: Duration = Duration::from_secs(5);
 
 /// Reads a file, or stdin for `-`.
 ///

@@ -63,6 +63,8 @@ pub enum Remedy {
     Nothing,
     /// `fsck --repair` moves it aside, and what it may have said is asked for anew.
     Repair,
+    /// `fsck --repair` by the session's id, which only a person can tell.
+    Name,
     /// Only the file's own content, from a copy of the store.
     PutBack,
     /// A version that can read it.

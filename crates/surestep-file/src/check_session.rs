@@ -240,9 +240,9 @@ impl Looked {
                 let file = self.place.commit(revision);
                 let read = disk.read(&file).map_err(io("cannot read", &file));
                 if let Err(error) = read.and_then(|bytes| journal::parse(&file, &bytes)) {
-                    self.found(&error, &file, Remedy::PutBack);
+                    self.found(&error, &file, Remedy::Name);
                 } else {
-                    self.damaged(&file, "it belongs to another session", Remedy::PutBack);
+                    self.damaged(&file, "it belongs to another session", Remedy::Name);
                 }
             }
             return;

@@ -49,7 +49,10 @@ enum Step {
 /// Repairs a session, if there is something to repair.
 pub(crate) fn repair<D: Disk>(bench: &mut Bench<'_, D>, seen: &Looked) -> Result<(), StoreError> {
     let wrong = |looked: &Looked| {
-        looked.findings.iter().any(|f| f.severity == Severity::Damaged && f.remedy == Remedy::Repair)
+        looked
+            .findings
+            .iter()
+            .any(|f| f.severity == Severity::Damaged && matches!(f.remedy, Remedy::Repair | Remedy::Name))
     };
     if !wrong(seen) {
         return Ok(());
@@ -59,7 +62,7 @@ pub(crate) fn repair<D: Disk>(bench: &mut Bench<'_, D>, seen: &Looked) -> Result
             session: Some(seen.name.clone()),
             why: "nobody can tell its id: name it, `fsck --repair SESSION`, or put one of its commits back"
                 .into(),
-            remedy: Remedy::PutBack,
+            remedy: Remedy::Name,
             exit: surestep::exit::INTEGRITY,
         });
         return Ok(());

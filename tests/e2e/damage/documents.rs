@@ -2,11 +2,17 @@
 
 use surestep::{Corrupt, Envelope};
 
-use super::{Lab, commits::odd_documents};
+use super::{Lab, commits::odd_documents, plan_of};
 
 fn document() -> String {
     let lab = Lab::finished();
     lab.read().expect("it reads").to_json().expect("a document")
+}
+
+/// Of a turn that is in doubt.
+fn open_document() -> String {
+    let lab = Lab::new();
+    lab.step(plan_of(&["1", "lost"])).envelope.to_json().expect("a document")
 }
 
 fn refused(bytes: &[u8], case: &str) -> Corrupt {
@@ -28,7 +34,12 @@ fn an_envelope_of_every_shorter_length_is_refused() {
 
 #[test]
 fn a_flipped_bit_in_any_byte_of_an_envelope_is_refused() {
-    let text = document().into_bytes();
+    for text in [document(), open_document()] {
+        flip_each(text.into_bytes());
+    }
+}
+
+fn flip_each(text: Vec<u8>) {
     assert!(Envelope::parse(&text).is_ok());
     for at in 0..text.len() {
         let mut flipped = text.clone();
