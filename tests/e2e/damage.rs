@@ -10,7 +10,7 @@ use surestep::{
     Attempt, Effect, Engine, Envelope, Fault, Finding, Kind, Outcome, Plan, Planned, Reconciler, Recovery,
     SessionId, Step, StepError, Terms, Wait,
 };
-use surestep_file::FileStore;
+use surestep_file::{FileStore, Options};
 
 mod commits;
 mod documents;
@@ -84,7 +84,7 @@ impl Lab {
     /// Another store with the same files, and the same world.
     pub(crate) fn copy(&self) -> Self {
         let copy = Self { world: self.world.copy(), ..Self::new() };
-        copy_tree(&self.root(), &copy.root());
+        copy_tree(self.dir.path(), copy.dir.path());
         copy
     }
 
@@ -93,7 +93,11 @@ impl Lab {
     }
 
     pub(crate) fn store(&self) -> FileStore {
-        FileStore::options().allow_volatile(true).open(self.root()).expect("the store opens")
+        self.options().open(self.root()).expect("the store opens")
+    }
+
+    pub(crate) fn options(&self) -> Options {
+        FileStore::options().allow_volatile(true).marks(Some(self.dir.path().join("state")))
     }
 
     pub(crate) fn journal(&self) -> PathBuf {

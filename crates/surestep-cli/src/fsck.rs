@@ -5,16 +5,17 @@
 
 use serde::Serialize;
 use surestep::{Clock as _, SessionId, StoreError, SystemClock, exit};
+use surestep_file::GoneStore;
 use surestep_file::check::{self, Checkup, Finding, Remedy, Severity};
 use surestep_file::repair::{self, Repaired};
 
 use crate::args;
 use crate::context::Context;
 use crate::fail::{Fail, Next};
-use crate::fails;
 use crate::out::Ink;
 use crate::run::first_of;
 use crate::text::{self, line, tick};
+use crate::{fails, restored};
 
 /// `surestep.fsck/1`.
 #[derive(Serialize)]
@@ -77,20 +78,26 @@ struct RefusedView {
 
 /// `fsck`.
 pub(crate) async fn fsck(cx: &Context, args: &args::Fsck) -> Result<u8, Fail> {
+    if args.restored || args.forget.is_some() {
+        return restored::fsck(cx, args).await;
+    }
+    if let Some(GoneStore { root, store, sessions }) =
+        cx.options().find_gone(&cx.store).map_err(|e| fails::of_store(cx, &e, None))?
+    {
+        return Err(cx.store_fail(&StoreError::Gone { root, store, sessions }));
+    }
     let session = args.session.as_deref().map(|given| cx.session(given)).transpose()?;
     // Reading a whole store takes a while, and nothing else runs meanwhile.
     if args.repair {
-        let options = repair::Options {
-            dry_run: args.dry_run,
-            allow_volatile: cx.allow_volatile,
-            now: SystemClock::default().now(),
-        };
+        let options =
+            repair::Options { dry_run: args.dry_run, open: cx.options(), now: SystemClock::default().now() };
         let repaired = repair::repair(&cx.store, session.as_ref(), &options);
         return repaired
             .map_err(|error| refused(cx, &error, session.as_ref()))
             .map(|r| say_repair(cx, &r, args.dry_run));
     }
-    let checkup = check::check(&cx.store, session.as_ref()).map_err(|e| refused(cx, &e, session.as_ref()))?;
+    let checkup = check::check(&cx.store, session.as_ref(), &cx.options())
+        .map_err(|e| refused(cx, &e, session.as_ref()))?;
     let code = first_of(&codes(&checkup));
     say_findings(cx, &checkup);
     object(cx, &checkup, code, None);
@@ -154,6 +161,14 @@ fn remedy(cx: &Context, remedy: Remedy, session: Option<&str>, file: &str) -> Op
             let mut words = vec!["fsck", "--repair"];
             words.extend(session);
             next(cx.command(&words), "moves it aside; deletes nothing")
+        }
+        Remedy::Restored => {
+            let mut words = vec!["fsck", "--restored"];
+            words.extend(session);
+            next(
+                cx.command(&words),
+                "notes it in the journal: what may have run is then looked up, or asked about",
+            )
         }
         Remedy::Name => next(
             cx.command(&["fsck", "--repair", "SESSION"]),
@@ -284,9 +299,12 @@ fn refused_next(cx: &Context, refused: &repair::Refused) -> Option<Next> {
                 when: Some("after putting the file back from a copy".into()),
             })
         }
-        other @ (Remedy::Nothing | Remedy::Repair | Remedy::Name | Remedy::NewerVersion | Remedy::Access) => {
-            remedy(cx, other, session, &cx.store.to_string_lossy())
-        }
+        other @ (Remedy::Nothing
+        | Remedy::Repair
+        | Remedy::Restored
+        | Remedy::Name
+        | Remedy::NewerVersion
+        | Remedy::Access) => remedy(cx, other, session, &cx.store.to_string_lossy()),
     }
 }
 

@@ -74,12 +74,15 @@ async fn restored(cx: &Context, session: Option<&str>) -> Result<u8, Fail> {
     Ok(exit::DONE)
 }
 
-/// The sessions that are behind their marks.
+/// The sessions that are behind their marks, of those that can be read.
 pub(crate) fn behind(cx: &Context, store: &FileStore) -> Result<Vec<SessionId>, Fail> {
     let mut behind = Vec::new();
     for session in store.marked() {
-        if store.rolled_back(&session).map_err(|e| fails::of_store(cx, &e, Some(&session)))?.is_some() {
-            behind.push(session);
+        match store.rolled_back(&session) {
+            Ok(Some(_)) => behind.push(session),
+            // A damaged session hides no other one: reading it says what is wrong.
+            Ok(None) | Err(StoreError::Corrupt { .. } | StoreError::TooNew { .. }) => {}
+            Err(error) => return Err(fails::of_store(cx, &error, Some(&session))),
         }
     }
     Ok(behind)

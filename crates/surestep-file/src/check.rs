@@ -16,7 +16,8 @@ use crate::check_session::{self, Looked};
 use crate::disk::{Disk, FileKind};
 use crate::fault::{found, io};
 use crate::layout::Layout;
-use crate::{names, open};
+use crate::marks::Marks;
+use crate::{Options, names, open};
 
 /// How bad it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,6 +64,8 @@ pub enum Remedy {
     Nothing,
     /// `fsck --repair` moves it aside, and what it may have said is asked for anew.
     Repair,
+    /// `fsck --restored`: the journal is whole, and shorter than it once was.
+    Restored,
     /// `fsck --repair` by the session's id, which only a person can tell.
     Name,
     /// Only the file's own content, from a copy of the store.
@@ -169,18 +172,23 @@ impl Finding {
 ///
 /// # Errors
 /// [`StoreError::Absent`] when there is no such store or session; else only when nothing at all can be read.
-pub fn check(root: &Path, session: Option<&SessionId>) -> Result<Checkup, StoreError> {
-    check_on(&crate::RealDisk, root, session)
+pub fn check(root: &Path, session: Option<&SessionId>, options: &Options) -> Result<Checkup, StoreError> {
+    check_on(&crate::RealDisk, root, session, options)
 }
 
 /// As [`check`], on another disk.
 ///
 /// # Errors
 /// As [`check`].
-pub fn check_on<D: Disk>(disk: &D, root: &Path, session: Option<&SessionId>) -> Result<Checkup, StoreError> {
+pub fn check_on<D: Disk>(
+    disk: &D,
+    root: &Path,
+    session: Option<&SessionId>,
+    options: &Options,
+) -> Result<Checkup, StoreError> {
     let layout = locate(disk, root)?;
-    let (mut checkup, looked) = walk(disk, &layout, session)?;
-    if session.is_some() && looked.is_empty() {
+    let (mut checkup, looked) = walk(disk, &layout, session, options)?;
+    if session.is_some() && looked.is_empty() && checkup.findings.is_empty() {
         let what = session.map_or_else(String::new, |session| format!("session `{session}`"));
         return Err(StoreError::Absent { what });
     }
@@ -206,6 +214,7 @@ pub(crate) fn walk<D: Disk>(
     disk: &D,
     layout: &Layout,
     only: Option<&SessionId>,
+    options: &Options,
 ) -> Result<(Checkup, Vec<Looked>), StoreError> {
     let mut checkup = Checkup { root: layout.root.clone(), ..Checkup::default() };
     match open::read_id(disk, layout) {
@@ -217,16 +226,23 @@ pub(crate) fn walk<D: Disk>(
             checkup.findings.push(Finding::of(&error, &layout.store(), None, Remedy::PutBack));
         }
     }
+    let marks = options.marks_of(checkup.store.as_deref().unwrap_or_default(), &layout.root);
     let mut all = Vec::new();
     for name in session_names(disk, layout, only, &mut checkup)? {
         let looked = check_session::look(disk, layout, &name, only);
-        let Some(looked) = looked else { continue };
+        let Some(mut looked) = looked else { continue };
+        if checkup.store.is_some() {
+            looked.against_mark(disk, &marks);
+        }
         checkup.sessions += usize::from(looked.published);
         checkup.commits += looked.good.len() as u64;
         checkup.findings.extend(looked.findings.iter().cloned());
         all.push(looked);
     }
     check_blobs(disk, layout, &all, only.is_some(), &mut checkup);
+    if checkup.store.is_some() {
+        check_marked(disk, layout, &marks, only, &mut checkup);
+    }
     if only.is_none() {
         check_root(disk, layout, &mut checkup);
     }
@@ -252,6 +268,24 @@ fn session_names<D: Disk>(
     }
     ours.sort();
     Ok(ours)
+}
+
+/// Sessions that once were here, and whose folders are gone.
+fn check_marked<D: Disk>(
+    disk: &D,
+    layout: &Layout,
+    marks: &Marks,
+    only: Option<&SessionId>,
+    checkup: &mut Checkup,
+) {
+    for mark in marks.all(disk).into_iter().filter(|mark| only.is_none_or(|only| *only == mark.session)) {
+        let dir = layout.session(&mark.session).dir;
+        if matches!(found(disk.stat(&dir)), Ok(None)) {
+            let what = format!("the session is gone: it once had {} commits", mark.revision);
+            let session = Some(mark.session.as_str());
+            checkup.findings.push(Finding::damaged(&dir, session, what, Remedy::Restored));
+        }
+    }
 }
 
 /// Every content by its digest, and those that a session names and that are not there.

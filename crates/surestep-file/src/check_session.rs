@@ -13,6 +13,7 @@ use crate::disk::{Disk, FileKind};
 use crate::fault::{corrupt, found, io};
 use crate::journal::{self, BEARING, BORN};
 use crate::layout::{Layout, Place};
+use crate::marks::{HighMark, Marks};
 use crate::{guards, mailbox, names};
 
 /// A session as `fsck` saw it.
@@ -37,6 +38,8 @@ pub(crate) struct Looked {
     pub(crate) journal_odd: bool,
     /// Damaged files beside the chain, with the attempt of which they may have spoken.
     pub(crate) beside: Vec<Beside>,
+    /// How far it once got, where that is remembered.
+    pub(crate) mark: Option<HighMark>,
     pub(crate) findings: Vec<Finding>,
 }
 
@@ -70,6 +73,7 @@ pub(crate) fn look<D: Disk>(
         lock_lost: false,
         journal_odd: false,
         beside: Vec::new(),
+        mark: None,
         findings: Vec::new(),
     };
     let dir = looked.place.dir.clone();
@@ -113,6 +117,24 @@ impl Looked {
         let elsewhere = |f: &Finding| f.file == self.place.journal() && f.remedy == Remedy::PutBack;
         let unread = |f: &Finding| matches!(f.severity, Severity::Newer | Severity::Unreadable);
         self.findings.iter().find(|f| unread(f) || elsewhere(f))
+    }
+
+    /// Compares it with its high-water mark: a journal that is whole may have lost its end.
+    pub(crate) fn against_mark<D: Disk>(&mut self, disk: &D, marks: &Marks) {
+        let Some(id) = &self.id else { return };
+        self.mark = marks.read(disk, id);
+        let Some(mark) = self.mark.clone().filter(|_| self.bad.is_none() && self.blocked().is_none()) else {
+            return;
+        };
+        let is_there = |commit: &Commit| commit.revision() == mark.revision && commit.sum() == mark.head;
+        let answers = |entry: &Entry| matches!(entry, Entry::Restored(e) if e.mark_head == Some(mark.head));
+        let mut entries = self.good.iter().flat_map(Commit::entries);
+        if !self.good.iter().any(is_there) && !entries.any(answers) {
+            let last = self.good.last().map_or(Revision::NONE, Commit::revision);
+            let what =
+                format!("it was put back: it stands at commit {last}, and once stood at {}", mark.revision);
+            self.damaged(&self.place.dir.clone(), what, Remedy::Restored);
+        }
     }
 
     pub(crate) fn damaged(&mut self, file: &Path, what: impl Into<String>, remedy: Remedy) {

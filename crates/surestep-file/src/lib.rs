@@ -20,9 +20,9 @@
 //! File systems that do not promise them (memory, network, user space, volatile overlays) are refused unless named.
 //!
 //! Where the decisions live: [`disk`] every call on a file system; `atomic` how a file is published; `journal` what
-//! makes a session whole, and the birth mark; `marks` and `rolled` how an older copy is noticed; `hold` what taking the lock does and proves; `held` publishing and
-//! what happens when nobody knows; `names` how an id becomes a file name; `mounts` which file systems are refused;
-//! [`check`] what is wrong with a store; [`repair`] how that is moved aside, and what then starts in doubt.
+//! makes a session whole, and the birth mark; `marks` and `rolled` how an older copy is noticed; `hold` what taking the
+//! lock does and proves; `held` publishing and what happens when nobody knows; `names` how an id becomes a file name;
+//! `mounts` which file systems are refused; [`check`] what is wrong with a store; [`repair`] how that is moved aside, and what then starts in doubt.
 
 mod atomic;
 pub mod check;
@@ -43,10 +43,10 @@ mod mounts;
 mod names;
 mod open;
 mod real;
-mod rolled;
 pub mod repair;
 mod repair_home;
 mod repair_session;
+mod rolled;
 mod sealed;
 mod store;
 

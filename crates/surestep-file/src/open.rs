@@ -70,6 +70,16 @@ impl Options {
         self
     }
 
+    /// Whether a file system that does not keep its word is accepted.
+    pub(crate) const fn allows_volatile(&self) -> bool {
+        self.allow_volatile
+    }
+
+    /// The marks of a store.
+    pub(crate) fn marks_of(&self, id: &str, root: &Path) -> Marks {
+        Marks::new(&self.marks, id, root)
+    }
+
     /// Opens a store on the operating system's disk.
     ///
     /// # Errors

@@ -25,8 +25,8 @@ use crate::repair_session;
 pub struct Options {
     /// Only say what would be done. Default: no.
     pub dry_run: bool,
-    /// Accepts a file system that does not keep what it acknowledges. Default: no.
-    pub allow_volatile: bool,
+    /// How the store is opened: which file systems are accepted, and where the high-water marks are.
+    pub open: crate::Options,
     /// The clocks: a session whose journal is cut is restored as of now.
     pub now: Now,
 }
@@ -102,13 +102,13 @@ pub fn repair_on<D: Disk>(
     options: &Options,
 ) -> Result<Repaired, StoreError> {
     let layout = check::locate(disk, root)?;
-    if !options.allow_volatile
+    if !options.open.allows_volatile()
         && let Some(kind) =
             disk.volatile(&layout.root).map_err(io("cannot examine the file system of", &layout.root))?
     {
         return Err(StoreError::Volatile { path: layout.root, kind });
     }
-    let (checkup, looked) = check::walk(disk, &layout, session)?;
+    let (checkup, looked) = check::walk(disk, &layout, session, &options.open)?;
     if let Some(session) = session.filter(|_| looked.is_empty()) {
         return Err(StoreError::Absent { what: format!("session `{session}`") });
     }
@@ -229,6 +229,7 @@ impl<D: Disk> Bench<'_, D> {
             StoreError::Corrupt { .. } => Remedy::PutBack,
             StoreError::TooNew { .. } => Remedy::NewerVersion,
             StoreError::Busy { .. } => Remedy::Repair,
+            StoreError::RolledBack { .. } | StoreError::Gone { .. } => Remedy::Restored,
             StoreError::Absent { .. }
             | StoreError::HoldLost { .. }
             | StoreError::Full { .. }
@@ -294,7 +295,7 @@ impl<D: Disk> Bench<'_, D> {
     }
 
     fn finish(mut self, session: Option<&SessionId>) -> Result<Repaired, StoreError> {
-        let (after, _) = check::walk(self.disk, self.layout, session)?;
+        let (after, _) = check::walk(self.disk, self.layout, session, &self.options.open)?;
         self.repaired.after = after;
         self.repaired.after.findings.sort_by(|a, b| a.file.cmp(&b.file));
         if self.folder.is_some() {

@@ -77,7 +77,7 @@ pub(crate) fn repair<D: Disk>(bench: &mut Bench<'_, D>, seen: &Looked) -> Result
         return Ok(());
     };
     // A lock that had to be made anew proves nothing about who had the old one.
-    let looked = Looked { lock_lost: seen.lock_lost, ..looked };
+    let looked = Looked { lock_lost: seen.lock_lost, mark: seen.mark.clone(), ..looked };
     if wrong(&looked) || looked.lock_lost {
         let steps = plan(bench, &looked, &id)?;
         carry_out(bench, &id, steps)?;
@@ -167,17 +167,21 @@ fn restored<D: Disk>(
     let session = folded.session();
     let (earlier_revision, earlier_epoch) = earlier(bench, looked);
     let last = looked.files.last().copied().unwrap_or(Revision::NONE);
-    let mark_revision = last.max(earlier_revision).max(cut).max(session.revision);
+    let mark = looked.mark.as_ref();
+    let once = mark.map_or(Revision::NONE, |mark| mark.revision);
+    let mark_revision = last.max(earlier_revision).max(cut).max(session.revision).max(once);
     // Each lost commit may have raised the epoch by one.
     let lost = if looked.bad.is_some() { mark_revision.value() + 1 - cut.value() } else { 0 };
     let at_most = Epoch::new(session.epoch.value().saturating_add(lost));
-    let mark_epoch = looked.epoch_max(bench.disk).max(earlier_epoch).max(at_most);
+    let once = mark.map_or(Epoch::NONE, |mark| mark.epoch);
+    let mark_epoch = looked.epoch_max(bench.disk).max(earlier_epoch).max(at_most).max(once);
     let now = &bench.options.now;
     let entry = Restored {
         mark_revision,
         mark_epoch,
         boot: now.mark.boot.clone(),
         since_boot_ms: now.mark.since_boot_ms,
+        mark_head: mark.map(|mark| mark.head),
         extra: Extra::default(),
     };
     let fields = CommitFields {

@@ -67,7 +67,8 @@ impl<D: Disk> Shared<D> {
         Ok(text.ends_with(format!("\"sum\":\"{sum}\"}}").as_bytes()))
     }
 
-    /// Whether a `restored` entry speaks of exactly this mark: who wrote it was killed before the mark was set anew.
+    /// Whether a `restored` entry speaks of this mark, or of more: who wrote it was killed before the mark was set anew,
+    /// or was a repair, which also counts commits that were never acknowledged.
     fn is_answered(
         &self,
         session: &SessionId,
@@ -78,8 +79,8 @@ impl<D: Disk> Shared<D> {
         let commits = journal::commits(&self.disk, place, session, Revision::FIRST, last)?;
         let answers = |entry: &Entry| {
             if let Entry::Restored(e) = entry {
-                return e.mark_revision == mark.revision
-                    && e.mark_epoch == mark.epoch
+                return e.mark_revision >= mark.revision
+                    && e.mark_epoch >= mark.epoch
                     && e.mark_head == Some(mark.head);
             }
             false

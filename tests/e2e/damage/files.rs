@@ -46,8 +46,10 @@ fn fifo(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().expect("mkfifo").success());
 }
 
-/// Each thing that is no regular file, made at a path.
-fn odd_things(path: &Path, whole: &Path) -> Vec<(&'static str, Box<dyn Fn()>)> {
+/// A thing that is no regular file, and how it is made.
+type Made = (&'static str, Box<dyn Fn()>);
+
+fn odd_things(path: &Path, whole: &Path) -> Vec<Made> {
     let at = path.to_owned();
     let link = move |to: PathBuf| {
         let at = at.clone();
