@@ -12,19 +12,62 @@ impl Drop for Mount {
     }
 }
 
+impl Mount {
+    /// A disk of 1 MiB; `None` where it cannot be mounted.
+    fn small(at: &std::path::Path) -> Option<Self> {
+        std::fs::create_dir(at).expect("a folder");
+        let mounted =
+            Command::new("mount").args(["-t", "tmpfs", "-o", "size=1m,mode=700", "tmpfs"]).arg(at).output();
+        if mounted.is_ok_and(|m| m.status.success()) {
+            return Some(Self(at.to_owned()));
+        }
+        assert!(std::env::var_os("CI").is_none(), "CI must be able to mount a small disk");
+        println!("skipped: a small disk cannot be mounted here (needs root)");
+        None
+    }
+}
+
+#[test]
+fn a_first_run_without_room_is_told_to_run_again_since_there_is_nothing_to_resume() {
+    let scratch = Scratch::bare();
+    let small = scratch.path().join("small");
+    let Some(_mount) = Mount::small(&small) else { return };
+    let plan = r#"{"format":"surestep.plan/1","session":"full","verdict":"done","operations":[
+        {"kind":"shell","repo":"r","target":"one","body":{"local":true,"run":["sh","-c","echo one >> forge/one"]}}]}"#;
+    std::fs::write(scratch.path().join("plan.json"), plan).expect("the plan is written");
+    let fill = || Command::new("sh").args(["-c", "cat /dev/zero > fill"]).current_dir(&small).output();
+    let run = ["--store", "small/store", "--allow-volatile", "run", "plan.json"];
+    // Room for the store itself, and none for an operation.
+    scratch
+        .run(&[
+            "--store",
+            "small/store",
+            "--allow-volatile",
+            "exec",
+            "--session",
+            "x",
+            "--target",
+            "t",
+            "--local",
+            "--",
+            "true",
+        ])
+        .exits(0);
+    let _ = fill();
+    let ran = scratch.run(&run).exits(11);
+    assert!(ran.stderr.contains("SE0501"), "{}", ran.stderr);
+    assert!(ran.stderr.contains(&format!("next:  surestep {}", run.join(" "))), "{}", ran.stderr);
+    assert!(!ran.stderr.contains("resume"), "{}", ran.stderr);
+    std::fs::remove_file(small.join("fill")).expect("room again");
+    scratch.run(&run).exits(0);
+    assert_eq!(scratch.lines("forge/one").len(), 1);
+}
+
 #[test]
 fn a_disk_that_fills_during_an_effect_stops_the_next_one_and_keeps_the_receipt() {
     let scratch = Scratch::bare();
     let small = scratch.path().join("small");
-    std::fs::create_dir(&small).expect("a folder");
-    let mounted =
-        Command::new("mount").args(["-t", "tmpfs", "-o", "size=1m,mode=700", "tmpfs"]).arg(&small).output();
-    if !mounted.is_ok_and(|m| m.status.success()) {
-        assert!(std::env::var_os("CI").is_none(), "CI must be able to mount a small disk");
-        println!("skipped: a small disk cannot be mounted here (needs root)");
-        return;
-    }
-    let _mount = Mount(small.clone());
+    let Some(_mount) = Mount::small(&small) else { return };
     // The first operation lands and fills the disk to its last byte, all but what was reserved.
     let plan = r#"{"format":"surestep.plan/1","session":"full","verdict":"done","operations":[
         {"kind":"shell","repo":"r","target":"one","body":{"local":true,"run":["sh","-c","echo one >> forge/one; cat /dev/zero > small/fill 2>/dev/null; true"]}},

@@ -5,6 +5,11 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+mod answers;
+mod exits;
+
+pub(crate) use answers::{Cancel, Decide, Matching, Resolve};
+
 use crate::duration;
 
 /// Durable agent turns: each effect lands at most once, or you get one honest question.
@@ -16,12 +21,7 @@ use crate::duration;
     subcommand_required = true,
     arg_required_else_help = true
 )]
-#[command(
-    after_help = "Exit codes: 0 done · 1 unexpected · 2 usage or plan · 3 failed · 4 a person must answer · \
-    5 rests until a time · 6 held by another · 7 written by a newer version · 8 damaged · \
-    9 not from this store's journal · 10 no such session · 11 store · 12 wait limit · 13 cancelled\n\
-    New here? Run `surestep demo`."
-)]
+#[command(after_help = exits::ALL)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
@@ -33,16 +33,12 @@ pub(crate) struct Cli {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// The store's folder
-    #[arg(
-        long,
-        global = true,
-        value_name = "PATH",
-        env = "SURESTEP_STORE",
-        default_value = ".surestep",
-        hide_env_values = true
-    )]
-    pub(crate) store: PathBuf,
+    /// The store's folder [default: `store` in surestep.toml, else .surestep]
+    #[arg(long, global = true, value_name = "PATH", env = "SURESTEP_STORE", hide_env_values = true)]
+    pub(crate) store: Option<PathBuf>,
+    /// The settings [default: surestep.toml, here or above, up to the repository's root]
+    #[arg(long, global = true, value_name = "FILE", env = "SURESTEP_CONFIG", hide_env_values = true)]
+    pub(crate) config: Option<PathBuf>,
     /// Print one JSON object on stdout
     #[arg(long, global = true)]
     pub(crate) json: bool,
@@ -65,20 +61,27 @@ pub(crate) enum Command {
     /// Go on with a session that was interrupted or that rests
     Resume(Resume),
     /// List the store's sessions
+    #[command(after_help = exits::LIST)]
     List,
     /// Show where a session stands
+    #[command(after_help = exits::READ)]
     Show {
         /// The session
         session: String,
     },
     /// Show a session's journal, commit by commit
+    #[command(after_help = exits::LOG)]
     Log {
         /// The session
         session: String,
+        /// Go on with what is added, one line for each entry, until nothing more can be
+        #[arg(long, short)]
+        follow: bool,
     },
     /// List everything that waits for a person, oldest first, over the whole store
+    #[command(after_help = exits::QUESTIONS)]
     Questions,
-    /// Answer an open question about one operation
+    /// Answer an open question about an operation
     Resolve(Resolve),
     /// Allow an operation that waits for a person's yes; `resume` then runs it
     Approve(Decide),
@@ -88,7 +91,8 @@ pub(crate) enum Command {
     Cancel(Cancel),
     /// Explain an operation, an error code or a kind of effect
     #[command(
-        override_usage = "surestep explain SESSION OP\n       surestep explain code CODE\n       surestep explain kind KIND"
+        override_usage = "surestep explain SESSION OP\n       surestep explain code CODE\n       surestep explain kind KIND",
+        after_help = exits::EXPLAIN
     )]
     Explain {
         /// `SESSION OP`, `code CODE` or `kind KIND` (a session named `code`: `session code OP`)
@@ -105,12 +109,56 @@ pub(crate) enum Command {
     Step(Step),
     /// Find what is damaged in the store, and say what to do; with --repair, move it aside
     Fsck(Fsck),
+    /// Look at this machine, the store and the settings: what puts a turn at risk, and what to do
+    #[command(after_help = exits::DOCTOR)]
+    Doctor,
     /// The first minute: a turn in a scratch repository, killed and resumed before your eyes
     Demo(Demo),
+    /// Print a shell's completions, to be read by that shell
+    #[command(after_help = exits::PRINT)]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page, or write one for each command
+    #[command(after_help = exits::PRINT)]
+    Man {
+        /// Write surestep.1, surestep-run.1 … into this folder, which must be there
+        #[arg(long, value_name = "DIR")]
+        dir: Option<PathBuf>,
+    },
+}
+
+impl Command {
+    /// Whether it works with `surestep.toml`; the others work where that file is broken, too.
+    pub(crate) fn takes_settings(&self) -> bool {
+        match self {
+            Self::Demo(_) | Self::Doctor | Self::Completions { .. } | Self::Man { .. } => false,
+            Self::Explain { what } => {
+                !matches!(what.first().map(String::as_str), Some("code" | "kind")) && what.len() > 1
+            }
+            Self::Run(_)
+            | Self::Resume(_)
+            | Self::List
+            | Self::Show { .. }
+            | Self::Log { .. }
+            | Self::Questions
+            | Self::Resolve(_)
+            | Self::Approve(_)
+            | Self::Deny(_)
+            | Self::Cancel(_)
+            | Self::Exec(_)
+            | Self::Export(_)
+            | Self::Import(_)
+            | Self::Step(_)
+            | Self::Fsck(_) => true,
+        }
+    }
 }
 
 /// Arguments of `run`.
 #[derive(Debug, Args)]
+#[command(after_help = exits::STEP)]
 pub(crate) struct Run {
     /// The plan file, or `-` for stdin
     pub(crate) plan: String,
@@ -119,6 +167,9 @@ pub(crate) struct Run {
     pub(crate) session: Option<String>,
     #[command(flatten)]
     pub(crate) wait: Wait,
+    /// Only say what would be bound and started: nothing is written
+    #[arg(long)]
+    pub(crate) dry_run: bool,
 }
 
 /// Whether to sleep while only time is missing.
@@ -131,7 +182,10 @@ pub(crate) struct Wait {
 
 /// Arguments of `resume`.
 #[derive(Debug, Args)]
-#[command(override_usage = "surestep resume <SESSION> | --all [--wait[=<DURATION>]]")]
+#[command(
+    override_usage = "surestep resume <SESSION> | --all [--wait[=<DURATION>]] [--dry-run]",
+    after_help = exits::STEP
+)]
 pub(crate) struct Resume {
     /// The session
     #[arg(required_unless_present = "all", conflicts_with = "all")]
@@ -141,83 +195,14 @@ pub(crate) struct Resume {
     pub(crate) all: bool,
     #[command(flatten)]
     pub(crate) wait: Wait,
-}
-
-/// Arguments of `resolve`.
-#[derive(Debug, Args)]
-#[command(group = clap::ArgGroup::new("word").required(true).args(["landed", "not_landed", "skip"]))]
-#[command(
-    after_help = "There is no undo. The answer, your name and your reason are written into the journal."
-)]
-pub(crate) struct Resolve {
-    /// The session
-    pub(crate) session: String,
-    /// The operation's number from 1, or the start of its key (4 digits at least)
-    pub(crate) op: String,
-    /// It landed: record it as done, never run it again
-    #[arg(long)]
-    pub(crate) landed: bool,
-    /// With --landed: what it left behind, as JSON like `{"ref":"118"}`, or just the text of the ref
-    #[arg(long, value_name = "JSON", requires = "landed", conflicts_with_all = ["not_landed", "skip"])]
-    pub(crate) receipt: Option<String>,
-    /// It did not land: it may run again, once that can be true
-    #[arg(long)]
-    pub(crate) not_landed: bool,
-    /// With --not-landed: do not wait until it can no longer land; recorded as your override
-    #[arg(long, requires = "not_landed", conflicts_with_all = ["landed", "skip"])]
-    pub(crate) now: bool,
-    /// Leave it as it is, and go on with the next operation
-    #[arg(long)]
-    pub(crate) skip: bool,
-    /// Why you say so
-    #[arg(long, value_name = "TEXT", required = true)]
-    pub(crate) because: String,
-    /// Only say what would happen
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-}
-
-/// Arguments of `approve` and `deny`.
-#[derive(Debug, Args)]
-#[command(after_help = "There is no undo. The word, your name and your reason are written into the journal.")]
-pub(crate) struct Decide {
-    /// The session
-    pub(crate) session: String,
-    /// The operation's number from 1, or the start of its key (4 digits at least)
-    pub(crate) op: String,
-    /// Why you say so
-    #[arg(long, value_name = "TEXT", required = true)]
-    pub(crate) because: String,
-    /// Only say what would happen
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-}
-
-/// Arguments of `cancel`.
-#[derive(Debug, Args)]
-#[command(
-    after_help = "There is no undo. What landed stays landed. The word, your name and your reason are written into the \
-    journal. What is in doubt is settled first: `resume` goes on with that, and ends the turn."
-)]
-pub(crate) struct Cancel {
-    /// The session
-    pub(crate) session: String,
-    /// Why you say so
-    #[arg(long, value_name = "TEXT", required = true)]
-    pub(crate) because: String,
-    /// Only say what would happen
+    /// Only say what would go on: nothing is written
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
 
 /// Arguments of `exec`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "The command runs without a shell. Its output is kept in the receipt (`--json`), not printed.\n\
-    --check is one shell line (`sh -c`), and sees $SURESTEP_KEY like the \
-    command: exit 0 says that it landed, 1 that it did not, anything else that nobody can tell.\n\
-    Without --check, a command whose outcome was lost becomes a question for you."
-)]
+#[command(after_help = exits::EXEC)]
 pub(crate) struct Exec {
     /// The session
     #[arg(long, value_name = "S")]
@@ -239,6 +224,9 @@ pub(crate) struct Exec {
     pub(crate) turn: Option<u32>,
     #[command(flatten)]
     pub(crate) wait: Wait,
+    /// Only say what would be bound and started: nothing is written
+    #[arg(long)]
+    pub(crate) dry_run: bool,
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     pub(crate) command: Vec<String>,
@@ -246,11 +234,7 @@ pub(crate) struct Exec {
 
 /// Arguments of `export`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "With --hand-off the session moves: it never runs here again, unless it is handed back. What may have \
-    landed is looked up first; a session with an open doubt stays. Asked again for the same store, the same bytes are written.\n\
-    A copy without --hand-off is for looking at: no store steps it."
-)]
+#[command(after_help = exits::EXPORT)]
 pub(crate) struct Export {
     /// The session
     pub(crate) session: String,
@@ -260,35 +244,28 @@ pub(crate) struct Export {
     /// Write to this file (mode 0600); default: stdout
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Only say what would happen
+    /// Only say what would happen: nothing is written
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
 
 /// Arguments of `import`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "An envelope can come from a stranger: it is taken in only if every operation that is still to run is of \
-    a kind that you allow, and no other kind ever runs in the turn that came with it. The same file twice is taken in once."
-)]
+#[command(after_help = exits::IMPORT)]
 pub(crate) struct Import {
     /// The envelope that `export --hand-off` wrote, or `-` for stdin
     pub(crate) file: String,
     /// A kind of effect that may run (repeatable)
     #[arg(long, value_name = "KIND")]
     pub(crate) allow: Vec<String>,
-    /// Only say what would happen
+    /// Only say what would happen: nothing is written
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
 
 /// Arguments of `step`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "For relays in any language: one step, whatever may be left to do. The envelope may be new (with a plan), \
-    an older state of a session of this store, or one that was handed off to it. Only kinds that are allowed run. The exit \
-    code says why it rests; on an error nothing is written to stdout."
-)]
+#[command(after_help = exits::STEP_ENVELOPE)]
 pub(crate) struct Step {
     /// `-`: stdin; or the path of an envelope
     #[arg(value_name = "-")]
@@ -301,18 +278,14 @@ pub(crate) struct Step {
 /// Arguments of `fsck`.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("what").args(["repair", "restored", "forget"]))]
-#[command(
-    after_help = "Without --repair nothing is changed, made or locked: it is safe beside running sessions.\n\
-    --repair deletes nothing: what is damaged is moved into STORE/aside, with a report. A journal that had to be cut \
-    goes on in doubt: every operation that may have run is looked up, or asked about, before anything else."
-)]
+#[command(after_help = exits::FSCK)]
 pub(crate) struct Fsck {
     /// Only this session; default: the whole store
     pub(crate) session: Option<String>,
     /// Move what is damaged aside, and restore what can be restored
     #[arg(long)]
     pub(crate) repair: bool,
-    /// With --repair: only say what would be done
+    /// With --repair: only say what would be done: nothing is written
     #[arg(long, requires = "repair")]
     pub(crate) dry_run: bool,
     /// An older copy of the store was put back: note it in the journals, so that `resume` looks for what may have run
@@ -326,6 +299,7 @@ pub(crate) struct Fsck {
 
 /// Arguments of `demo`.
 #[derive(Debug, Args)]
+#[command(after_help = exits::DEMO)]
 pub(crate) struct Demo {
     /// Take the look-up away and kill the guard too: the honest question, and how it is answered
     #[arg(long)]
@@ -336,67 +310,4 @@ pub(crate) struct Demo {
 }
 
 #[cfg(test)]
-mod tests {
-    use clap::CommandFactory as _;
-
-    use super::*;
-
-    fn parse(line: &str) -> Result<Cli, clap::Error> {
-        Cli::try_parse_from(line.split_whitespace())
-    }
-
-    #[test]
-    fn the_definition_is_consistent() {
-        Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn wait_takes_a_duration_only_after_an_equals_sign() {
-        let wait = |line: &str| {
-            let Command::Resume(resume) = parse(line).unwrap().command else {
-                panic!("not `resume`: {line}")
-            };
-            (resume.session, resume.wait.wait)
-        };
-        assert_eq!(wait("surestep resume a"), (Some("a".into()), None));
-        assert_eq!(wait("surestep resume --wait a"), (Some("a".into()), Some(None)));
-        assert_eq!(
-            wait("surestep resume a --wait=5s"),
-            (Some("a".into()), Some(Some(Duration::from_secs(5))))
-        );
-        assert!(parse("surestep resume a --wait=soon").is_err());
-        assert!(parse("surestep resume").is_err());
-        assert!(parse("surestep resume a --all").is_err());
-    }
-
-    #[test]
-    fn resolve_takes_exactly_one_word_and_a_reason() {
-        assert!(parse("surestep resolve s 2 --landed --because x").is_ok());
-        assert!(parse("surestep resolve s 2 --not-landed --now --because x --dry-run").is_ok());
-        for bad in [
-            "--landed",
-            "--because x",
-            "--landed --skip --because x",
-            "--landed --now --because x",
-            "--skip --receipt {} --because x",
-        ] {
-            assert!(parse(&format!("surestep resolve s 2 {bad}")).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn exec_keeps_the_command_as_it_is() {
-        let line = "surestep exec --session s --target t -- git push --force -- x";
-        let Command::Exec(exec) = parse(line).unwrap().command else { panic!("not `exec`") };
-        assert_eq!(exec.command, ["git", "push", "--force", "--", "x"]);
-        assert!(parse("surestep exec --session s --target t").is_err());
-        assert!(parse("surestep exec --session s --target t --refused-exit 0 -- x").is_err());
-        assert!(parse("surestep exec --session s --target t --turn 0 -- x").is_err());
-    }
-
-    #[test]
-    fn global_flags_stand_anywhere() {
-        let cli = parse("surestep show x --json --store /tmp/s -q").unwrap();
-        assert!(cli.global.json && cli.global.quiet && cli.global.store.as_os_str() == "/tmp/s");
-    }
-}
+mod tests;

@@ -6,6 +6,7 @@ use surestep::{Kind, Plan, PlannedOperation, Raw, TurnNumber, exit};
 use crate::args;
 use crate::context::Context;
 use crate::fail::Fail;
+use crate::run::Before;
 use crate::{fails, run};
 
 /// `exec --session S --target T … -- CMD…`.
@@ -19,23 +20,41 @@ pub(crate) async fn exec(cx: &Context, args: &args::Exec) -> Result<u8, Fail> {
     plan.session = Some(session.clone());
     plan.turn = args.turn.map(TurnNumber::new);
     plan.task = Some(crate::text::command(args.command.iter().map(String::as_str)));
-    let fix = |fail: Fail, over| match fail.code {
-        "SE0207" => bound_already(cx, args, fail, over),
+    let fix = |fail: Fail, before: Before| match fail.code {
+        "SE0207" => bound_already(cx, args, fail, before.over),
+        "SE0208" => out_of_order(cx, args, fail, before),
         "SE0414" | "SE0417" => next_turn(cx, args, fail),
         _ => fail,
     };
+    if args.dry_run {
+        return crate::dry::plan(cx, session, plan, &fix).await;
+    }
     run::run_plan(cx, "surestep.exec/1", session, plan, args.wait, &fix).await
 }
 
 /// The turn did not complete: to try again is the next turn.
 fn next_turn(cx: &Context, args: &args::Exec, mut fail: Fail) -> Fail {
     fail.next.truncate(1);
-    fail.next_if(as_next_turn(cx, args), "to try again, once the cause is gone")
+    fail.next_if(as_turn(cx, args, named(args).next()), "to try again, once the cause is gone")
 }
 
-/// This command line, as the turn after the one that was named.
-fn as_next_turn(cx: &Context, args: &args::Exec) -> String {
-    let next = args.turn.unwrap_or(1).saturating_add(1).to_string();
+/// The turn that was named.
+fn named(args: &args::Exec) -> TurnNumber {
+    TurnNumber::new(args.turn.unwrap_or(1))
+}
+
+/// Turns are opened in order: this one as the turn that can be opened, or the open one first.
+fn out_of_order(cx: &Context, args: &args::Exec, mut fail: Fail, before: Before) -> Fail {
+    let turn = before.turn.map_or(TurnNumber::FIRST, TurnNumber::next);
+    if before.over || before.turn.is_none() {
+        fail.next.clear();
+    }
+    fail.next_if(as_turn(cx, args, turn), format!("as turn {turn}"))
+}
+
+/// This command line, as another turn.
+fn as_turn(cx: &Context, args: &args::Exec, turn: TurnNumber) -> String {
+    let next = turn.to_string();
     let codes: Vec<String> = args.refused_exit.iter().map(u8::to_string).collect();
     let mut words = vec!["exec", "--session", &args.session, "--turn", &next, "--target", &args.target];
     if let Some(check) = &args.check {
@@ -59,10 +78,13 @@ fn bound_already(cx: &Context, args: &args::Exec, mut fail: Fail, over: bool) ->
     if over {
         fail.next.clear();
         let when = format!("turn {turn} is finished: this one as the next turn");
-        return fail.next_if(as_next_turn(cx, args), when);
+        return fail.next_if(as_turn(cx, args, named(args).next()), when);
     }
     fail.next.truncate(1);
-    fail.next_if(as_next_turn(cx, args), "to run this one as the next turn, once that one is finished")
+    fail.next_if(
+        as_turn(cx, args, named(args).next()),
+        "to run this one as the next turn, once that one is finished",
+    )
 }
 
 /// The shell kind's body: the command as it is, the check as one line for `sh`.
@@ -101,6 +123,7 @@ mod tests {
             local: true,
             turn: None,
             wait: args::Wait { wait: None },
+            dry_run: false,
             command: vec!["echo".into(), "a \"b\"\n".into()],
         };
         let expected = r#"{"run":["echo","a \"b\"\n"],"check":["sh","-c","grep -q \"$SURESTEP_KEY\" log"],"refused_exit":[1,75],"local":true}"#;

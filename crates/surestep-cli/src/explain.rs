@@ -132,7 +132,7 @@ fn page_object(cx: &Context, subject: &str, title: &str, text: &str) {
 }
 
 async fn operation(cx: &Context, session: &str, op: &str) -> Result<u8, Fail> {
-    let engine = cx.engine(Store::MustExist, None)?;
+    let engine = cx.engine(Store::Read, None)?;
     let id = cx.session(session)?;
     let envelope = engine.read(&id).await.map_err(|e| fails::of_step(cx, &e, &id))?;
     let operation = resolve::find(cx, &envelope, &id, op)?;

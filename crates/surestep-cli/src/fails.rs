@@ -36,6 +36,8 @@ pub(crate) fn of_step(cx: &Context, error: &StepError, session: &SessionId) -> F
             }
             match observed.as_deref() {
                 Some(seen) => fail.state(format!("{}, not recorded in the journal", seen_text(seen))),
+                // The store said it already.
+                None if !fail.state.is_empty() => fail,
                 None => fail.state("no effect was started after that"),
             }
         }
@@ -273,10 +275,10 @@ fn of_refused(cx: &Context, error: &Refused, session: &SessionId) -> Fail {
             let what = format!("it is too early to say that operation {op} did not land");
             Fail { what, until: Some(until), ..fail }
                 .why(format!("an attempt may still land, or become visible, until {}", when::at(until, now)))
-                .state("nothing was recorded; the operation stays in doubt and was not run again")
+                .state("the answer was not recorded; the operation stays in doubt and was not run again")
                 .next_if(cx.again.clone(), format!("in {}", left(*wait_ms)))
                 .next_if(
-                    format!("{} --now", cx.again),
+                    cx.again_with("--now"),
                     "to take that risk on yourself; it is recorded as an override",
                 )
         }

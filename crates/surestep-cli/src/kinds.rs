@@ -1,5 +1,6 @@
 //! The kinds of effect that this binary carries out.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use surestep::{Effect, Recovery};
@@ -8,14 +9,14 @@ use surestep_effects::guard::Guard;
 /// The hidden argument by which this program becomes its own guard.
 pub(crate) const GUARD_ARG: &str = "__guard";
 
-/// Every built-in kind with its recovery.
-pub(crate) fn builtin() -> Vec<(Arc<dyn Effect>, Recovery)> {
-    surestep_effects::builtin(Guard::own_exe(GUARD_ARG))
+/// Every built-in kind with its recovery, for a store in this folder.
+pub(crate) fn builtin(store: &Path) -> Vec<(Arc<dyn Effect>, Recovery)> {
+    surestep_effects::builtin_for(Guard::own_exe(GUARD_ARG), store)
 }
 
 /// Their names.
 pub(crate) fn names() -> Vec<String> {
-    builtin().iter().map(|(effect, _)| effect.kind().to_string()).collect()
+    builtin(Path::new("")).iter().map(|(effect, _)| effect.kind().to_string()).collect()
 }
 
 /// What `explain kind` prints.

@@ -39,11 +39,12 @@ struct Listed {
 
 /// `list`.
 pub(crate) async fn list(cx: &Context) -> Result<u8, Fail> {
-    let engine = cx.engine(Store::MustExist, None)?;
+    let engine = cx.engine(Store::Read, None)?;
     let now = wall(&engine);
     let mut codes = vec![exit::DONE];
     let mut rows = vec![["session", "status", "done", "last commit", ""].map(str::to_owned).to_vec()];
     let mut sessions = Vec::new();
+    let mut refused = Vec::new();
     let (all, nameless) = restored::all(cx, &engine).await?;
     for id in all {
         match restored::read(cx, &engine, &id).await {
@@ -82,6 +83,7 @@ pub(crate) async fn list(cx: &Context) -> Result<u8, Fail> {
             Err(fail) => {
                 codes.push(fail.exit);
                 rows.push(unreadable_row(id.as_str(), &fail));
+                refused.push(fail.clone());
                 sessions.push(Listed::unreadable(id.as_str(), fail));
             }
         }
@@ -99,6 +101,9 @@ pub(crate) async fn list(cx: &Context) -> Result<u8, Fail> {
         for (n, row) in columns(&rows).iter().enumerate() {
             cx.out.put(&if n == 0 { cx.out.ink(Ink::Dim, row) } else { row.clone() });
         }
+    }
+    for fail in &refused {
+        fail.say(&cx.out);
     }
     cx.out.object(&ListObject { schema: "surestep.list/1", exit, sessions });
     Ok(exit)

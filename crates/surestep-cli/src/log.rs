@@ -22,7 +22,7 @@ struct LogObject {
 
 /// `log SESSION`.
 pub(crate) async fn log(cx: &Context, session: &str) -> Result<u8, Fail> {
-    let engine = cx.engine(Store::MustExist, None)?;
+    let engine = cx.engine(Store::Read, None)?;
     let id = cx.session(session)?;
     let (envelope, behind) = restored::read(cx, &engine, &id).await?;
     let now = wall(&engine);

@@ -7,18 +7,24 @@
 
 mod args;
 mod codes;
+mod completions;
+mod config;
 mod context;
 mod demo;
+mod doctor;
+mod dry;
 mod duration;
 mod exec;
 mod explain;
 mod fail;
 mod fails;
+mod follow;
 mod fsck;
 mod input;
 mod kinds;
 mod list;
 mod log;
+mod matching;
 mod moves;
 mod offer;
 mod out;
@@ -43,6 +49,7 @@ use clap::Parser as _;
 use surestep::exit;
 
 use crate::args::{Cli, Command};
+use crate::config::Config;
 use crate::context::Context;
 use crate::fail::Fail;
 use crate::out::Out;
@@ -59,6 +66,7 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|arg| arg == kinds::GUARD_ARG) {
         return surestep_effects::guard::guard_main();
     }
+    surestep_effects::guard::heed_children();
     std::panic::set_hook(Box::new(|panic| {
         // Only remembered: an effect's panic is the engine's to report, ours is reported below.
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
@@ -83,7 +91,17 @@ fn start() -> u8 {
     };
     let out = Out::new(cli.global.json, cli.global.quiet);
     let stop = Stop::install(out.clone());
-    let cx = Context::new(&cli.global, out.clone(), stop);
+    let (config, refused) = match Config::load(cli.global.config.as_deref(), &context::again()) {
+        Ok(config) => (config, None),
+        Err(fail) => (Config::default(), Some(fail)),
+    };
+    if let Some(fail) = refused.as_ref().filter(|_| cli.command.takes_settings()) {
+        fail.say(&out);
+        fail.object(&out);
+        out.flush();
+        return fail.exit;
+    }
+    let cx = Context::new(&cli.global, config, out.clone(), stop);
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_time().build() {
         Ok(runtime) => runtime,
         Err(e) => {
@@ -95,7 +113,7 @@ fn start() -> u8 {
             return exit::STORE;
         }
     };
-    let code = match runtime.block_on(command(&cx, &cli.command)) {
+    let code = match runtime.block_on(command(&cx, &cli.command, refused.as_ref())) {
         Ok(code) => code,
         Err(fail) => {
             fail.say(&out);
@@ -115,13 +133,14 @@ fn start() -> u8 {
     code
 }
 
-async fn command(cx: &Context, command: &Command) -> Result<u8, Fail> {
+async fn command(cx: &Context, command: &Command, refused: Option<&Fail>) -> Result<u8, Fail> {
     match command {
         Command::Run(args) => offer::run(cx, args).await,
         Command::Resume(args) => run::resume(cx, args).await,
         Command::List => list::list(cx).await,
         Command::Show { session } => show::show(cx, session).await,
-        Command::Log { session } => log::log(cx, session).await,
+        Command::Log { session, follow: false } => log::log(cx, session).await,
+        Command::Log { session, follow: true } => follow::follow(cx, session).await,
         Command::Questions => questions::questions(cx).await,
         Command::Resolve(args) => resolve::resolve(cx, args).await,
         Command::Approve(args) => resolve::decide(cx, args, true).await,
@@ -133,6 +152,9 @@ async fn command(cx: &Context, command: &Command) -> Result<u8, Fail> {
         Command::Import(args) => moves::import(cx, args).await,
         Command::Step(args) => moves::step(cx, args).await,
         Command::Fsck(args) => fsck::fsck(cx, args).await,
+        Command::Doctor => doctor::doctor(cx, refused).await,
         Command::Demo(args) => demo::demo(cx, args).await,
+        Command::Completions { shell } => completions::completions(cx, *shell),
+        Command::Man { dir } => completions::man(cx, dir.as_deref()),
     }
 }

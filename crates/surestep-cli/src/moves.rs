@@ -31,7 +31,7 @@ struct ExportObject<'a> {
 
 /// `export SESSION`.
 pub(crate) async fn export(cx: &Context, args: &args::Export) -> Result<u8, Fail> {
-    let engine = cx.engine(Store::MustExist, None)?;
+    let engine = cx.engine(if args.dry_run { Store::Read } else { Store::MustExist }, None)?;
     let id = cx.session(&args.session)?;
     let failed = |e: StepError| fails::of_step(cx, &e, &id);
     let to = args.hand_off.as_deref();
@@ -57,7 +57,7 @@ pub(crate) async fn export(cx: &Context, args: &args::Export) -> Result<u8, Fail
             }
             None => format!("would write a copy of {} to look at ({} bytes)", tick(id.as_str()), text.len()),
         });
-        cx.out.put("nothing was recorded or written: this was a dry run");
+        cx.out.put(crate::dry::NOTHING);
     } else if let Some(file) = &args.output {
         write_file(cx, file, &text, to.is_some())?;
         let what = if to.is_some() { "the session itself" } else { "a copy to look at" };
@@ -90,9 +90,8 @@ pub(crate) async fn export(cx: &Context, args: &args::Export) -> Result<u8, Fail
 pub(crate) async fn import(cx: &Context, args: &args::Import) -> Result<u8, Fail> {
     let envelope = read_envelope(cx, &args.file)?;
     let id = envelope.session().id.clone();
-    let allow = allowed(&args.allow)?;
-    let engine =
-        cx.engine_from_outside(if args.dry_run { Store::MustExist } else { Store::Create }, allow)?;
+    let allow = allowed(cx, &args.allow)?;
+    let engine = cx.engine_from_outside(if args.dry_run { Store::Read } else { Store::Create }, allow)?;
     if args.dry_run {
         engine.may_take_in(&envelope).await.map_err(|e| refused(cx, &engine, &e, &id))?;
         let unsettled = envelope.session().operations.iter().filter(|o| !o.state.is_settled()).count();
@@ -101,7 +100,7 @@ pub(crate) async fn import(cx: &Context, args: &args::Import) -> Result<u8, Fail
             tick(id.as_str()),
             count(unsettled, "operation")
         ));
-        cx.out.put("nothing was recorded: this was a dry run");
+        cx.out.put(crate::dry::NOTHING);
         cx.out.object(&SessionView::new(
             "surestep.import/1",
             &envelope,
@@ -124,7 +123,7 @@ pub(crate) async fn import(cx: &Context, args: &args::Import) -> Result<u8, Fail
 pub(crate) async fn step(cx: &Context, args: &args::Step) -> Result<u8, Fail> {
     let envelope = read_envelope(cx, &args.file)?;
     let id = envelope.session().id.clone();
-    let engine = cx.engine_from_outside(Store::Create, allowed(&args.allow)?)?;
+    let engine = cx.engine_from_outside(Store::Create, allowed(cx, &args.allow)?)?;
     let step = engine.step(envelope).await.map_err(|e| refused(cx, &engine, &e, &id))?;
     cx.out.document(&document(&id, &step.envelope)?);
     let fail = rests::of(cx, &step.envelope, &step.rest, engine.now().wall);
@@ -144,8 +143,8 @@ fn document(id: &SessionId, envelope: &Envelope) -> Result<String, Fail> {
     })
 }
 
-/// The kinds that the command line allows.
-fn allowed(given: &[String]) -> Result<Vec<Kind>, Fail> {
+/// The kinds that the command line and the settings allow.
+fn allowed(cx: &Context, given: &[String]) -> Result<Vec<Kind>, Fail> {
     let kind = |name: &String| {
         Kind::new(name.as_str()).map_err(|e| {
             Fail::usage("SE0101", format!("{} is no kind: {e}", tick(name)))
@@ -153,7 +152,7 @@ fn allowed(given: &[String]) -> Result<Vec<Kind>, Fail> {
                 .next("surestep explain kind shell")
         })
     };
-    given.iter().map(kind).collect()
+    given.iter().map(kind).chain(cx.config.allow.iter().cloned().map(Ok)).collect()
 }
 
 /// A store's id, as `surestep doctor` prints it.
@@ -182,7 +181,7 @@ fn refused(cx: &Context, engine: &Engine, error: &StepError, id: &SessionId) -> 
         return fail.next_if(export.join(" "), "at the store that has it; then import FILE here");
     }
     if let StepError::Plan(PlanError::NotAllowed { kind, .. }) = error {
-        let again = format!("{} --allow {}", cx.again, text::word(kind.as_str()));
+        let again = cx.again_with(&format!("--allow {}", text::word(kind.as_str())));
         return Fail { next: vec![], ..fail }
             .next_if(again, "if you know what it would do, and trust who sent it");
     }

@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::fail::Fail;
 use crate::fails;
 use crate::input;
-use crate::run::run_plan;
+use crate::run::{Before, run_plan};
 use crate::text::{self, tick};
 
 /// `run`.
@@ -30,8 +30,8 @@ pub(crate) async fn run(cx: &Context, args: &args::Run) -> Result<u8, Fail> {
     };
     let turn = plan.turn_number();
     let kinds: Vec<String> = plan.operations.iter().map(|o| o.kind.to_string()).collect();
-    let fix = |fail: Fail, over| match fail.code {
-        "SE0207" if over => Fail { next: vec![], ..fail }.next_if(
+    let fix = |fail: Fail, before: Before| match fail.code {
+        "SE0207" if before.over => Fail { next: vec![], ..fail }.next_if(
             cx.again.clone(),
             format!("turn {turn} is finished: put \"turn\": {} into the plan and run it again", turn.next()),
         ),
@@ -43,6 +43,9 @@ pub(crate) async fn run(cx: &Context, args: &args::Run) -> Result<u8, Fail> {
         },
         _ => fail,
     };
+    if args.dry_run {
+        return crate::dry::plan(cx, session, plan, &fix).await;
+    }
     run_plan(cx, "surestep.run/1", session, plan, args.wait, &fix).await
 }
 

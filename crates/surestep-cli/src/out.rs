@@ -92,6 +92,17 @@ impl Out {
         self.write(&mut io::stdout().lock(), text);
     }
 
+    /// One object on one line, of commands that go on: `--json` with `--follow`.
+    pub(crate) fn json_line<T: serde::Serialize>(&self, value: &T) {
+        if self.json {
+            match serde_json::to_string(value) {
+                Ok(text) => self.write(&mut io::stdout().lock(), &text),
+                Err(e) => self.say(&format!("the JSON object could not be made: {e}")),
+            }
+            self.flush();
+        }
+    }
+
     /// A line of talk that must be read: an error, a question.
     pub(crate) fn say(&self, line: &str) {
         // Nobody is left to be told when this fails.

@@ -75,7 +75,7 @@ struct Answer {
 
 /// `questions`.
 pub(crate) async fn questions(cx: &Context) -> Result<u8, Fail> {
-    let engine = cx.engine(Store::MustExist, None)?;
+    let engine = cx.engine(Store::Read, None)?;
     let now = wall(&engine);
     let mut asked = Vec::new();
     let mut codes = vec![exit::DONE];

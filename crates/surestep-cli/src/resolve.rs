@@ -2,7 +2,9 @@
 
 use serde::Serialize;
 use surestep::core::{Operation, json};
-use surestep::{End, Envelope, Receipt, Report, Request, RequestId, Rest, SessionId, StepError, Word, exit};
+use surestep::{
+    End, Envelope, OpNumber, Receipt, Report, Request, RequestId, Rest, SessionId, StepError, Word, exit,
+};
 
 use crate::args;
 use crate::context::{Context, Store, actor};
@@ -48,12 +50,16 @@ struct Given<'a> {
 
 /// `resolve SESSION OP …`.
 pub(crate) async fn resolve(cx: &Context, args: &args::Resolve) -> Result<u8, Fail> {
+    // Only `--all-matching` has neither: clap sees to that.
+    let (Some(session), Some(op)) = (&args.session, &args.op) else {
+        return crate::matching::resolve(cx, args).await;
+    };
     let given = Given {
         verb: "resolve",
         flag: Some(word_flag(args)),
         schema: "surestep.resolve/1",
-        session: &args.session,
-        op: Some(&args.op),
+        session,
+        op: Some(op),
         word: word(args),
         receipt: args.receipt.as_deref().map(receipt).transpose()?,
         because: &args.because,
@@ -91,31 +97,16 @@ pub(crate) async fn cancel(cx: &Context, args: &args::Cancel) -> Result<u8, Fail
 }
 
 async fn answer(cx: &Context, given: Given<'_>) -> Result<u8, Fail> {
-    let engine = cx.engine(Store::MustExist, None)?;
+    let engine = cx.engine(if given.dry_run { Store::Read } else { Store::MustExist }, None)?;
     let id = cx.session(given.session)?;
-    if matches!(given.because.trim(), "" | "…" | "...") {
+    reasoned(given.because, || {
         let words: Vec<&str> =
             [Some(given.verb), Some(id.as_str()), given.op, given.flag].into_iter().flatten().collect();
-        return Err(Fail::usage("SE0101", "`--because` gives no reason")
-            .why("the journal keeps why, for whoever reads it later")
-            .state("nothing was recorded")
-            .next(cx.command_because(&words)));
-    }
+        cx.command_because(&words)
+    })?;
     let envelope = engine.read(&id).await.map_err(|e| fails::of_step(cx, &e, &id))?;
     let operation = given.op.map(|op| find(cx, &envelope, &id, op)).transpose()?;
-    let request = Request {
-        id: RequestId::new(surestep::random_id())
-            .map_err(|e| fails::bug(Fail::new("SE0001", exit::UNEXPECTED, format!("BUG: {e}"))))?,
-        word: given.word,
-        by: actor(),
-        because: given.because.to_owned(),
-        op: operation.map(|o| o.number),
-        key: operation.map(|o| o.bound.key),
-        attempt: operation.and_then(Operation::attempt).map(|a| a.number),
-        turn: envelope.session().turn().filter(|_| given.op.is_none()).map(|t| t.number),
-        receipt: given.receipt,
-        extra: surestep::core::Extra::default(),
-    };
+    let request = request(&envelope, operation.map(|o| o.number), given.word, given.receipt, given.because)?;
     let costs = |out: &dyn Fn(&str)| {
         let now = engine.now();
         let Rest::NeedsPerson(question) = envelope.standing(&now) else { return };
@@ -149,7 +140,7 @@ async fn answer(cx: &Context, given: Given<'_>) -> Result<u8, Fail> {
             }
         }
         costs(&|line| cx.out.put(line));
-        cx.out.put("nothing was recorded: this was a dry run");
+        cx.out.put(crate::dry::NOTHING);
         envelope.clone()
     } else {
         let step = match engine.answer(&id, &request).await {
@@ -227,6 +218,41 @@ fn posted(cx: &Context, schema: &'static str, request: Request, envelope: &Envel
     exit::DONE
 }
 
+/// Refuses a reason that says nothing.
+pub(crate) fn reasoned(because: &str, again: impl Fn() -> String) -> Result<(), Fail> {
+    if !matches!(because.trim(), "" | "…" | "...") {
+        return Ok(());
+    }
+    Err(Fail::usage("SE0101", "`--because` gives no reason")
+        .why("the journal keeps why, for whoever reads it later")
+        .state("nothing was recorded")
+        .next(again()))
+}
+
+/// A person's word about an operation as it stands now; without one, about the turn.
+pub(crate) fn request(
+    envelope: &Envelope,
+    op: Option<OpNumber>,
+    word: Word,
+    receipt: Option<Receipt>,
+    because: &str,
+) -> Result<Request, Fail> {
+    let operation = op.and_then(|op| envelope.session().operation(op));
+    Ok(Request {
+        id: RequestId::new(surestep::random_id())
+            .map_err(|e| fails::bug(Fail::new("SE0001", exit::UNEXPECTED, format!("BUG: {e}"))))?,
+        word,
+        by: actor(),
+        because: because.to_owned(),
+        op: operation.map(|o| o.number),
+        key: operation.map(|o| o.bound.key),
+        attempt: operation.and_then(Operation::attempt).map(|a| a.number),
+        turn: envelope.session().turn().filter(|_| op.is_none()).map(|t| t.number),
+        receipt,
+        extra: surestep::core::Extra::default(),
+    })
+}
+
 /// ``turn 1 is finished: completed, verdict `done` ``.
 fn finished(report: &Report) -> String {
     let turn = report.turn;
@@ -238,7 +264,7 @@ fn finished(report: &Report) -> String {
     }
 }
 
-const fn word(args: &args::Resolve) -> Word {
+pub(crate) const fn word(args: &args::Resolve) -> Word {
     match (args.landed, args.skip, args.now) {
         (true, _, _) => Word::Landed,
         (_, true, _) => Word::Skip,
@@ -255,7 +281,7 @@ const fn word_flag(args: &args::Resolve) -> &'static str {
     }
 }
 
-const fn meaning(word: Word) -> &'static str {
+pub(crate) const fn meaning(word: Word) -> &'static str {
     match word {
         Word::Landed => "landed; it is never run again",
         Word::NotLanded => "did not land; it may run again",

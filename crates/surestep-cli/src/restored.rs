@@ -173,7 +173,7 @@ pub(crate) async fn read(
     if !matches!(error, StepError::Store { source: StoreError::RolledBack { .. }, .. }) {
         return Err(fail);
     }
-    let store = cx.open(cx.options().create(false).even_rolled_back(true))?;
+    let store = cx.open(cx.options().read_only(true).even_rolled_back(true))?;
     match cx.engine_over(store, None)?.read(session).await {
         Ok(envelope) => Ok((envelope, Some(fail))),
         Err(_) => Err(fail),
@@ -183,7 +183,7 @@ pub(crate) async fn read(
 /// Every session of the store, and each one that is known to have been there.
 pub(crate) async fn all(cx: &Context, engine: &Engine) -> Result<(Vec<SessionId>, Vec<Fail>), Fail> {
     let (mut all, nameless) = all_sessions(cx, engine).await?;
-    let gone = behind(cx, &cx.open(cx.options().create(false).even_rolled_back(true))?)?;
+    let gone = behind(cx, &cx.open(cx.options().read_only(true).even_rolled_back(true))?)?;
     all.extend(gone);
     all.sort();
     all.dedup();

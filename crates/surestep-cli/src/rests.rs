@@ -123,7 +123,7 @@ pub(crate) fn person(cx: &Context, session: &Session, question: &Question, now: 
             .next_if(cx.command_because(&["resolve", id, &op, "--skip"]), "leave it, go on")
             .next(cx.command(&["questions"])),
         About::Approval => Fail::new("SE0411", exit::PERSON, format!("a person must allow: {named}"))
-            .why("the plan says that it needs an approval")
+            .why("its plan asks for an approval, or the settings did when the plan was bound")
             .state(format!("it was not started; {}", waiting_behind(session, question.op)))
             .next_if(cx.command(&["explain", id, &op]), "exactly what would run")
             .next_if(cx.command_because(&["approve", id, &op]), "it may run; then `resume`")

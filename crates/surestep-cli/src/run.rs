@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use surestep::core::Operation;
-use surestep::{Engine, Envelope, OpNumber, Page, Plan, Rest, SessionId, Step, StepError, Via, exit};
+use surestep::{
+    Engine, Envelope, OpNumber, Page, Plan, Rest, SessionId, Step, StepError, TurnNumber, Via, exit,
+};
 
 use crate::args;
 use crate::context::{Context, Store, wall};
@@ -38,8 +40,24 @@ pub(crate) struct Rested {
     pub(crate) fail: Option<Fail>,
 }
 
-/// Makes a failure's next commands fit the command that was typed; told whether the session's turn was over before.
-pub(crate) type Fix<'a> = &'a dyn Fn(Fail, bool) -> Fail;
+/// Makes a failure's next commands fit the command that was typed; told where the session stood before.
+pub(crate) type Fix<'a> = &'a dyn Fn(Fail, Before) -> Fail;
+
+/// Where a session stood before a command.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Before {
+    /// Its turn; `None`: it had none.
+    pub(crate) turn: Option<TurnNumber>,
+    /// That turn was over.
+    pub(crate) over: bool,
+}
+
+impl Before {
+    pub(crate) fn of(envelope: Option<&Envelope>) -> Self {
+        let turn = envelope.and_then(|envelope| envelope.session().turn());
+        Self { turn: turn.map(|t| t.number), over: turn.is_some_and(|t| t.ended.is_some()) }
+    }
+}
 
 /// Offers a plan and says how the session came to rest: `run` and `exec`.
 pub(crate) async fn run_plan(
@@ -50,29 +68,41 @@ pub(crate) async fn run_plan(
     wait: args::Wait,
     fix: Fix<'_>,
 ) -> Result<u8, Fail> {
+    crate::dry::check(cx, &session, &plan).await.map_err(|fail| fix(fail, Before::default()))?;
     let progress = Progress::new(cx.out.clone());
     let engine = cx.engine(Store::Create, Some(progress.clone()))?;
     let before = engine.read(&session).await.ok();
     let bound = before.as_ref().map_or(0, |envelope| envelope.session().operations.len());
-    let over = before.as_ref().is_some_and(|e| e.session().turn().is_some_and(|turn| turn.ended.is_some()));
-    let opens = before
-        .and_then(|e| e.session().turn().map(|t| t.number))
-        .is_none_or(|turn| plan.turn_number() > turn);
+    let stood = Before::of(before.as_ref());
+    let opens = stood.turn.is_none_or(|turn| plan.turn_number() > turn);
     progress.expect(if opens { bound + plan.operations.len() } else { bound });
-    let rested = drive(cx, &engine, vec![(session, Some(plan))], wait, Instant::now()).await;
+    let rested = drive(cx, &engine, vec![(session.clone(), Some(plan))], wait, Instant::now()).await;
     let Some(rested) = rested.into_iter().next() else { return Ok(exit::DONE) };
     let code = rested.exit();
     match rested.outcome {
-        Err(fail) => Err(fix(fail, over)),
+        Err(fail) => {
+            let fail =
+                if engine.read(&session).await.is_ok() { fail } else { begin_again(cx, fail, &session) };
+            Err(fix(fail, stood))
+        }
         Ok((envelope, rest)) => {
             cx.out.object(&SessionView::new(schema, &envelope, &rest, code));
             show::summary(cx, &envelope);
             if let Some(fail) = rested.fail {
-                fix(fail, over).say(&cx.out);
+                fix(fail, stood).say(&cx.out);
             }
             Ok(code)
         }
     }
+}
+
+/// A session that has not come into being cannot be resumed: the same command begins it.
+fn begin_again(cx: &Context, mut fail: Fail, session: &SessionId) -> Fail {
+    let resume = cx.command(&["resume", session.as_str()]);
+    for next in fail.next.iter_mut().filter(|next| next.command.starts_with(&resume)) {
+        next.command.clone_from(&cx.again);
+    }
+    fail
 }
 
 /// `surestep.resume/1`.
@@ -85,7 +115,7 @@ struct ResumeObject {
 }
 
 #[derive(Serialize)]
-struct ErrorView {
+pub(crate) struct ErrorView {
     session: String,
     code: &'static str,
     exit: u8,
@@ -94,35 +124,35 @@ struct ErrorView {
     next: Vec<Next>,
 }
 
+/// The sessions that `resume` is about, and what is to be said of those whose id nobody can tell.
+pub(crate) async fn chosen(
+    cx: &Context,
+    engine: &Engine,
+    args: &args::Resume,
+) -> Result<(Vec<SessionId>, Vec<Fail>), Fail> {
+    let (sessions, nameless) = match &args.session {
+        Some(session) => (vec![cx.session(session)?], vec![]),
+        None => unfinished(cx, engine).await?,
+    };
+    if sessions.is_empty() && nameless.is_empty() {
+        cx.out.note("surestep: every session of this store is finished");
+    }
+    Ok((sessions, nameless))
+}
+
 /// `resume`.
 pub(crate) async fn resume(cx: &Context, args: &args::Resume) -> Result<u8, Fail> {
+    if args.dry_run {
+        return crate::dry::resume(cx, args).await;
+    }
     let start = Instant::now();
     let progress = Progress::new(cx.out.clone());
     let engine = cx.engine(Store::MustExist, Some(progress.clone()))?;
-    let mut nameless = Vec::new();
-    let sessions = match &args.session {
-        Some(session) => {
-            let session = cx.session(session)?;
-            match engine.read(&session).await {
-                Ok(envelope) => progress.expect(envelope.session().operations.len()),
-                // A session that was held from its first moment on may not have a commit yet.
-                Err(StepError::NoSuchSession { .. }) => {
-                    let e = StepError::NoSuchSession { session: session.clone() };
-                    return Err(fails::of_step(cx, &e, &session));
-                }
-                Err(e) => return Err(fails::of_step(cx, &e, &session)),
-            }
-            vec![session]
-        }
-        None => {
-            let (sessions, odd) = unfinished(cx, &engine).await?;
-            nameless = odd;
-            sessions
-        }
-    };
+    let (sessions, nameless) = chosen(cx, &engine, args).await?;
     let alone = args.session.is_some();
-    if sessions.is_empty() && nameless.is_empty() {
-        cx.out.note("surestep: every session of this store is finished");
+    if let Some(session) = sessions.first().filter(|_| alone) {
+        let envelope = engine.read(session).await.map_err(|e| fails::of_step(cx, &e, session))?;
+        progress.expect(envelope.session().operations.len());
     }
     let jobs = sessions.into_iter().map(|session| (session, None)).collect();
     let rested = drive(cx, &engine, jobs, args.wait, start).await;
@@ -156,7 +186,7 @@ pub(crate) async fn resume(cx: &Context, args: &args::Resume) -> Result<u8, Fail
 
 impl ErrorView {
     /// Says it on stderr, too.
-    fn say(cx: &Context, session: String, fail: Fail) -> Self {
+    pub(crate) fn say(cx: &Context, session: String, fail: Fail) -> Self {
         fail.say(&cx.out);
         let Fail { code, exit, what, state, next, .. } = fail;
         Self { session, code, exit, what, state, next }

@@ -12,7 +12,7 @@ use crate::{fails, restored, rests, when};
 
 /// `show SESSION`.
 pub(crate) async fn show(cx: &Context, session: &str) -> Result<u8, Fail> {
-    let engine = cx.engine(Store::MustExist, None)?;
+    let engine = cx.engine(Store::Read, None)?;
     let id = cx.session(session)?;
     let (envelope, behind) = restored::read(cx, &engine, &id).await?;
     let now = engine.now();

@@ -20,13 +20,15 @@ pub(crate) struct Stop {
     asked: Arc<AtomicBool>,
     /// An engine may be at work: before that a signal has nothing to wait for, and kills at once.
     at_work: Arc<AtomicBool>,
+    /// Nothing runs here: a request to stop needs no words.
+    only_looks: Arc<AtomicBool>,
 }
 
 impl Stop {
     /// Takes over the process's signals.
     pub(crate) fn install(out: Out) -> Self {
         let stop = Self::default();
-        let Self { asked, at_work } = stop.clone();
+        let Self { asked, at_work, only_looks } = stop.clone();
         // SIGHUP keeps its meaning: `nohup` goes on, a closed terminal kills. Without a handler the others kill at
         // once, which is as safe, only ruder.
         let Ok(mut signals) = Signals::new([SIGINT, SIGTERM]) else { return stop };
@@ -35,6 +37,9 @@ impl Stop {
                 if asked.swap(true, Ordering::Relaxed) || !at_work.load(Ordering::Relaxed) {
                     // As a kill: nothing is tidied up, and nothing needs to be.
                     std::process::exit(128 + signal);
+                }
+                if only_looks.load(Ordering::Relaxed) {
+                    continue;
                 }
                 out.say(
                     "surestep: stopping: nothing more is started; waiting for what runs (again: die at once)",
@@ -49,6 +54,12 @@ impl Stop {
     pub(crate) fn flag(&self) -> Arc<AtomicBool> {
         self.at_work.store(true, Ordering::Relaxed);
         self.asked.clone()
+    }
+
+    /// From now on the first signal is only noted: for who looks on, and ends in good order.
+    pub(crate) fn looks_on(&self) {
+        self.only_looks.store(true, Ordering::Relaxed);
+        self.at_work.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn is_set(&self) -> bool {

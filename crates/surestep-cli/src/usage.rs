@@ -16,7 +16,12 @@ pub(crate) fn refuse(error: &clap::Error) -> u8 {
         let _ = error.print();
         return if helped { exit::DONE } else { exit::USAGE };
     }
-    let fail = fail(&error.render().to_string());
+    let mut fail = fail(&error.render().to_string());
+    // An empty variable reads like an option without its value, which nobody typed.
+    let empty = |name: &&str| std::env::var_os(name).is_some_and(|value| value.is_empty());
+    for name in ["SURESTEP_STORE", "SURESTEP_CONFIG"].iter().filter(|name| empty(name)) {
+        fail = fail.why(format!("{name} is set and empty: unset it, or give it a value"));
+    }
     fail.say(&out);
     fail.object(&out);
     fail.exit

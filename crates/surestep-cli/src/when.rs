@@ -34,6 +34,11 @@ pub(crate) fn relative(time: Wall, now: Wall) -> String {
     }
 }
 
+/// How long a time is past, in milliseconds; one to come is 0.
+pub(crate) fn past_ms(time: Wall, now: Wall) -> u64 {
+    u64::try_from(now.unix_ms().saturating_sub(time.unix_ms())).unwrap_or(0)
+}
+
 /// `21:12:18+01:00`, rounded up to a second, with the date only where it is another day.
 pub(crate) fn clock(time: Wall, now: Wall) -> String {
     let (time, now) = (local(time.plus_ms(499)), local(now));

@@ -150,7 +150,7 @@ fn bind_one(
         backoff_ms: BACKOFF_FIRST_MS,
         within_ms: terms.within_ms,
         call_id: planned.call_id.clone(),
-        approval: planned.approval,
+        approval: planned.approval.or(terms.approval),
         identity: terms.identity.clone(),
         place: terms.place.clone().map(|(repo, target)| vec![repo, target]),
         then_ask: terms.then_ask.then_some(true),

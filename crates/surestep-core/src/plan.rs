@@ -97,6 +97,8 @@ pub struct OperationTerms {
     pub distinguishes: bool,
     /// Refusals before it fails, unless the plan says otherwise.
     pub attempts_max: u32,
+    /// Whether a person must say yes first, even if the plan does not say so.
+    pub approval: Option<Approval>,
     /// The body's fields that make the key.
     pub identity: Option<Vec<String>>,
     /// `repo` and `target` in the form that makes the key.
@@ -208,7 +210,7 @@ pub enum PlanError {
         offered: Digest,
     },
     /// The plan names a turn that cannot be opened now.
-    #[error("the plan is for turn {offered}, and the session stands at turn {current} ({})", if *finished { "finished" } else { "not finished" })]
+    #[error("the plan is for turn {offered}, and {}", stands(*current, *finished))]
     TurnOrder {
         /// The turn that it names.
         offered: TurnNumber,
@@ -353,6 +355,15 @@ fn check_fields(fields: &Fields, at: &str, known: &[&str], required: &[&str]) ->
 #[must_use]
 pub fn nearest(name: &str, known: &[&str]) -> Option<String> {
     known.iter().map(|k| (distance(name, k), *k)).min().filter(|(d, _)| *d <= 2).map(|(_, k)| k.to_owned())
+}
+
+/// Where a session stands that cannot open the turn that it was offered.
+fn stands(current: TurnNumber, finished: bool) -> String {
+    match (current.value(), finished) {
+        (0, _) => "the session has no turn yet: its first one is turn 1".to_owned(),
+        (_, true) => format!("the session stands at turn {current} (finished)"),
+        (_, false) => format!("the session stands at turn {current} (not finished)"),
+    }
 }
 
 /// Levenshtein distance, for names of a few letters.

@@ -26,6 +26,7 @@ use surestep::{
 
 use crate::command::{blocking, resolve};
 use crate::guard::since_boot_ms;
+use crate::outside::is_inside;
 use crate::{LOCAL_DEADLINE_MS, kind, refusal};
 
 /// The kind's name.
@@ -56,7 +57,8 @@ receipt    ref: sha256:<hex> of the content
 outcomes
   replaced, and the folder synced           landed
   no such folder, a folder or device there,
-  a symlink that leads nowhere              not landed, for good
+  a symlink that leads nowhere or into the
+  store                                     not landed, for good
   any error before the rename (disk full,
   no permission, read-only file system)     not landed, tried again after the backoff
   deadline over before the rename           not sent
@@ -96,14 +98,27 @@ impl FileBody {
 }
 
 /// Writes files.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct FileWrite;
+#[derive(Debug, Clone, Default)]
+pub struct FileWrite {
+    /// Nothing in here is written.
+    off_limits: Option<PathBuf>,
+}
 
 impl FileWrite {
     /// Writes files.
     #[must_use]
     pub const fn new() -> Self {
-        Self
+        Self { off_limits: None }
+    }
+
+    /// Writes files, but never inside this folder: the store that journals it.
+    #[must_use]
+    pub fn outside(folder: impl Into<PathBuf>) -> Self {
+        Self { off_limits: Some(folder.into()) }
+    }
+
+    fn refuses(&self, path: &Path) -> bool {
+        self.off_limits.as_deref().is_some_and(|folder| is_inside(path, folder))
     }
 }
 
@@ -122,10 +137,18 @@ impl Effect for FileWrite {
         if !names_a_file || planned.target.ends_with('/') || planned.target.ends_with("/.") {
             return Err(refusal(FILE_WRITE, "the target names no file"));
         }
+        if resolve(planned.dir, Some(planned.target)).is_some_and(|path| self.refuses(&path)) {
+            return Err(refusal(FILE_WRITE, "the target lies inside the store, which only surestep writes"));
+        }
         Ok(Terms { local: true, distinguishes: false, ..Terms::remote(LOCAL_DEADLINE_MS, 0) })
     }
 
     async fn execute(&self, attempt: &Attempt) -> Result<Outcome, Fault> {
+        // A link may have come since it was bound.
+        if self.refuses(&path_of(&attempt.call)) {
+            let fault = Fault::new("store", "the target leads into the store, which only surestep writes");
+            return Ok(Outcome::NotLanded(fault, Retry::Never));
+        }
         let attempt = attempt.clone();
         blocking(move || execute(&attempt.call)).await?
     }

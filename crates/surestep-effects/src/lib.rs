@@ -16,9 +16,11 @@ mod command;
 mod file_write;
 mod git;
 mod git_push;
+mod outside;
 mod remote;
 mod shell;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use surestep::{Effect, Fault, Kind, Recovery};
@@ -51,6 +53,16 @@ pub fn builtin(guard: Guard) -> Vec<(Arc<dyn Effect>, Recovery)> {
         (Arc::new(FileWrite::new()), Recovery::ask(FileWriteLook::new())),
         (Arc::new(GitPush::new(guard.clone())), Recovery::ask(GitPushLook::new(guard))),
     ]
+}
+
+/// As [`builtin`], for a store in this folder: none of the kinds that write files by themselves writes into it.
+#[must_use]
+pub fn builtin_for(guard: Guard, store: &Path) -> Vec<(Arc<dyn Effect>, Recovery)> {
+    let mut kinds = builtin(guard);
+    for (effect, _) in kinds.iter_mut().filter(|(effect, _)| effect.kind().as_str() == FILE_WRITE) {
+        *effect = Arc::new(FileWrite::outside(store));
+    }
+    kinds
 }
 
 /// What a kind of this crate is, for people: its body, how a landing is recognised afterwards, and what each

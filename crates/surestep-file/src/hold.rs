@@ -92,6 +92,24 @@ pub(crate) fn take<D: Disk>(store: &Arc<Shared<D>>, session: &SessionId) -> Resu
     Ok(Hold { id, session: session.clone(), proof, tether, lease_ms: None, inner: held })
 }
 
+/// What taking the hold would prove now. The lock is tried and let go; nothing is written.
+pub(crate) fn probe<D: Disk>(store: &Arc<Shared<D>>, session: &SessionId) -> Result<HoldProof, StoreError> {
+    let disk = &store.disk;
+    let place = store.layout.session(session);
+    let (survey, ..) = store.survey(session, &place)?;
+    let machine = host::machine(&store.id);
+    if survey.birth == Birth::None {
+        return Ok(HoldProof { predecessor_dead: true, machine, unfinished: vec![] });
+    }
+    let _lock = lock(disk, &place, session)?;
+    let orphans = guards::orphans(disk, &place, session)?;
+    if !orphans.is_empty() {
+        return Err(StoreError::Busy { holder: Holder { what: orphans.join("; ") } });
+    }
+    let unfinished = guards::unfinished(disk, &place, session, survey)?;
+    Ok(HoldProof { predecessor_dead: true, machine, unfinished })
+}
+
 /// Makes the session's folders. They are durable once the lock says `born`; until then they are made so each time.
 fn make_folders<D: Disk>(disk: &D, store: &Shared<D>, place: &Place, birth: Birth) -> Result<(), StoreError> {
     let mut made = atomic::make_folder(disk, &place.dir)?;

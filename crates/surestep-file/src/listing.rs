@@ -19,7 +19,8 @@ use crate::{journal, names};
 pub(crate) fn page<D: Disk>(disk: &D, layout: &Layout, page: &Page) -> Result<SessionPage, StoreError> {
     let folder = layout.sessions();
     let (mut all, mut nameless) = (Vec::new(), Vec::new());
-    for name in disk.list(&folder).map_err(io("cannot list", &folder))? {
+    let names = found(disk.list(&folder)).map_err(io("cannot list", &folder))?;
+    for name in names.unwrap_or_default() {
         match id_of(disk, layout, &name)? {
             None => {}
             Some(Ok(session)) => all.push(session),

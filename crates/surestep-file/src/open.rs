@@ -24,11 +24,18 @@ pub struct Options {
     create: bool,
     marks: marks::Place,
     even_rolled_back: bool,
+    read_only: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { allow_volatile: false, create: true, marks: marks::Place::State, even_rolled_back: false }
+        Self {
+            allow_volatile: false,
+            create: true,
+            marks: marks::Place::State,
+            even_rolled_back: false,
+            read_only: false,
+        }
     }
 }
 
@@ -80,6 +87,13 @@ impl Options {
         Marks::new(&self.marks, id, root)
     }
 
+    /// Makes nothing at all, not even a folder that is missing: for who only reads. The store must be there. Default: no.
+    #[must_use]
+    pub const fn read_only(mut self, read_only: bool) -> Self {
+        self.read_only = read_only;
+        self
+    }
+
     /// Opens a store on the operating system's disk.
     ///
     /// # Errors
@@ -106,21 +120,26 @@ impl Options {
         if let Some(gone) = gone.as_ref().filter(|_| !self.even_rolled_back) {
             return Err(gone.error());
         }
-        if !self.create && found(disk.canonical(&root)).map_err(io("cannot find", &root))?.is_none() {
+        let create = self.create && !self.read_only;
+        if !create && found(disk.canonical(&root)).map_err(io("cannot find", &root))?.is_none() {
             return Err(StoreError::Absent { what: format!("the store {}", root.display()) });
         }
-        make_root(&disk, &root)?;
+        if create {
+            make_root(&disk, &root)?;
+        }
         // A root that is a link is followed here, once.
         let root = disk.canonical(&root).map_err(io("cannot find", &root))?;
         let layout = Layout { root };
         let id = match read_id(&disk, &layout)? {
             Some(id) => id,
-            None if self.create => {
+            None if create => {
                 make_id(&disk, &layout, gone.map_or_else(surestep::random_id, |gone| gone.store))?
             }
             None => return Err(StoreError::Absent { what: format!("the store {}", layout.root.display()) }),
         };
-        make_folders(&disk, &layout)?;
+        if !self.read_only {
+            make_folders(&disk, &layout)?;
+        }
         let marks = Marks::new(&self.marks, &id, &layout.root);
         Ok(FileStore::new(disk, layout, id, marks, self.even_rolled_back))
     }

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use async_trait::async_trait;
 use surestep::{
-    Blob, Commit, Digest, Evidence, Hold, Journal, Page, PublishError, Request, Revision, SessionId,
-    SessionPage, Store, StoreError,
+    Blob, Commit, Digest, Evidence, Hold, HoldProof, Journal, Page, PublishError, Request, Revision,
+    SessionId, SessionPage, Store, StoreError,
 };
 
 use crate::atomic;
@@ -149,6 +149,11 @@ impl<D: Disk> Store for FileStore<D> {
     async fn hold(&self, session: &SessionId) -> Result<Hold, StoreError> {
         let session = session.clone();
         self.blocking(move |shared| hold::take(shared, &session)).await
+    }
+
+    async fn probe(&self, session: &SessionId) -> Result<HoldProof, StoreError> {
+        let session = session.clone();
+        self.blocking(move |shared| hold::probe(shared, &session)).await
     }
 
     async fn read(&self, session: &SessionId, from: Revision) -> Result<Journal, StoreError> {

@@ -188,22 +188,6 @@ impl Engine {
         }
     }
 
-    /// What answering would do, without doing it.
-    ///
-    /// # Errors
-    /// As [`Engine::answer`].
-    pub async fn try_answer(&self, session: &SessionId, request: &Request) -> Result<(), StepError> {
-        let mut loaded = self.load(session).await?;
-        if !loaded.exists {
-            return Err(StepError::NoSuchSession { session: session.clone() });
-        }
-        self.at_home(&loaded)?;
-        let hold = self.hold(session).await?;
-        self.reload(&mut loaded, &hold).await?;
-        self.take_up(loaded, &Hands::new(hold, None))?.answer(request, &self.clock.now())?;
-        Ok(())
-    }
-
     /// Steps, sleeps while only time is missing, and steps again.
     ///
     /// # Errors

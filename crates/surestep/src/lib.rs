@@ -55,6 +55,7 @@
 
 mod builder;
 mod clock;
+mod dry;
 mod effect;
 mod engine;
 mod error;
@@ -71,6 +72,7 @@ mod store;
 
 pub use builder::{BuildError, Builder};
 pub use clock::{Clock, SystemClock};
+pub use dry::{First, Foreseen};
 pub use effect::{Attempt, Cancel, Effect, Planned, Reconciler, Recovery, Terms};
 pub use engine::{Engine, Step, Wait};
 pub use error::{Observed, StepError, plan_code};

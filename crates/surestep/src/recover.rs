@@ -13,12 +13,27 @@ impl Engine {
         let session = hands.hold.session.clone();
         let theirs = match self.load(&session).await {
             Ok(loaded) => loaded.envelope.session().epoch,
+            // Nobody took it over: it was removed or put back under this process.
+            Err(StepError::Store {
+                source:
+                    source
+                    @ (StoreError::RolledBack { .. } | StoreError::Gone { .. } | StoreError::Corrupt { .. }),
+                ..
+            }) => return self.not_recorded(source, hands, false).await,
             Err(e) => {
                 tracing::warn!(error = %e, "the session cannot be read after it was taken over");
                 ours
             }
         };
+        // What was seen was seen under an epoch that was published, and epochs never fall.
+        let seen_under = hands.observed.as_ref().map(|_| hands.epoch);
         let observed = self.keep(hands).await;
+        if let Some(seen) = seen_under.filter(|seen| theirs < *seen) {
+            let why =
+                format!("epoch {seen} was published, and it stands at {theirs}: it was removed or put back");
+            let source = StoreError::Corrupt { file: session.as_str().into(), offset: 0, why };
+            return StepError::Store { source, observed, indeterminate: false };
+        }
         StepError::Fenced { session, ours, theirs, observed }
     }
 

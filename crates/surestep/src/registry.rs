@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use surestep_core::bind::bind_body;
 use surestep_core::limits::ATTEMPTS_DEFAULT;
-use surestep_core::{Kind, OperationTerms, Plan, PlanError, RecoveryClass, Session, Terms};
+use surestep_core::{Approval, Kind, OperationTerms, Plan, PlanError, RecoveryClass, Session, Terms};
 
 use crate::effect::{Effect, Planned, Reconciler, Recovery};
 
@@ -18,6 +18,9 @@ pub struct Tuning {
     pub deadline_ms: Option<u64>,
     /// Refusals before an operation fails.
     pub attempts_max: Option<u32>,
+    /// Whether a person must say yes before each operation of the kind, even if its plan does not say so. Like every
+    /// term it is stored when the plan is bound, and holds whoever runs it later. Default: what the plan says.
+    pub approval: Option<Approval>,
 }
 
 #[derive(Clone)]
@@ -109,6 +112,7 @@ impl Registry {
                 local: terms.local,
                 distinguishes: terms.distinguishes,
                 attempts_max: tuning.attempts_max.unwrap_or(ATTEMPTS_DEFAULT),
+                approval: tuning.approval,
                 identity: terms.identity,
                 place: terms.place,
             });

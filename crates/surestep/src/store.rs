@@ -28,6 +28,16 @@ pub trait Store: Send + Sync + 'static {
     /// [`StoreError::Busy`] when somebody holds it; [`StoreError::Corrupt`] when the session once existed and is gone.
     async fn hold(&self, session: &SessionId) -> Result<Hold, StoreError>;
 
+    /// Says what [`Store::hold`] would prove now, without holding and without writing anything: for dry runs.
+    ///
+    /// # Errors
+    /// [`StoreError::Busy`] when somebody holds the session; [`StoreError::Unsupported`], the default, where only a
+    /// hold can tell.
+    async fn probe(&self, session: &SessionId) -> Result<HoldProof, StoreError> {
+        let _ = session;
+        Err(StoreError::Unsupported { what: "a look at the hold" })
+    }
+
     /// Reads the commits from a revision on (1 or 0: all), late evidence and requests. Needs no hold.
     ///
     /// # Errors

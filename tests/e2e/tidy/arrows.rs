@@ -23,12 +23,25 @@ const ARROWS: &[(&str, &[&str], &[&str])] = &[
     (
         "surestep-effects",
         &["surestep"],
-        &["async-trait", "rustix", "serde", "serde_json", "tempfile", "thiserror", "tokio"],
+        &["async-trait", "rustix", "serde", "serde_json", "signal-hook", "tempfile", "thiserror", "tokio"],
     ),
     (
         "surestep-cli",
         &["surestep", "surestep-effects", "surestep-file"],
-        &["async-trait", "clap", "signal-hook", "jiff", "rustix", "serde", "serde_json", "tempfile", "tokio"],
+        &[
+            "async-trait",
+            "clap",
+            "clap_complete",
+            "clap_mangen",
+            "signal-hook",
+            "jiff",
+            "rustix",
+            "serde",
+            "serde_json",
+            "tempfile",
+            "tokio",
+            "toml",
+        ],
     ),
     ("surestep-tests", &[], &["serde_json"]),
 ];

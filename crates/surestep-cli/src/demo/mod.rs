@@ -66,12 +66,7 @@ pub(crate) async fn demo(cx: &Context, args: &args::Demo) -> Result<u8, Fail> {
     let start = Instant::now();
     let check = !args.no_check;
     let scene = Scene::new(args.keep.as_deref(), check)?;
-    let inner = Context {
-        store: scene.store(),
-        allow_volatile: scene.volatile.is_some(),
-        marks: Some(scene.state().join("surestep")),
-        ..cx.clone()
-    };
+    let inner = cx.on_store(scene.store(), scene.volatile.is_some(), scene.state().join("surestep"));
     let engine = inner.engine(Store::MustExist, None)?;
     let mut stage = Stage { cx, scene, engine, kills: Vec::new() };
     stage.open(args.keep.is_some(), check);

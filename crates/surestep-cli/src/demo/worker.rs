@@ -49,7 +49,9 @@ impl Worker {
         if scene.volatile.is_some() {
             command.arg("--allow-volatile");
         }
-        command.args(words).current_dir(&scene.dir).env("NO_COLOR", "1").env_remove("SURESTEP_STORE");
+        command.args(words).current_dir(&scene.dir).env("NO_COLOR", "1");
+        // Nobody's settings decide what the demonstration shows.
+        command.env_remove("SURESTEP_STORE").env("SURESTEP_CONFIG", "/dev/null");
         command.env("XDG_STATE_HOME", scene.state());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::from(log));
         Ok(Self { child: command.spawn().map_err(refuse)?, talk })

@@ -219,3 +219,23 @@ fn with_several_sessions_the_worst_decides() {
         "{said:?}"
     );
 }
+
+#[test]
+fn a_parent_that_ignores_its_children_changes_nothing() {
+    let ignoring = |words: &[&str]| {
+        let mut command = std::process::Command::new("env");
+        command.arg("--ignore-signal=CHLD").args(words);
+        command
+    };
+    if !ignoring(&["true"]).output().is_ok_and(|output| output.status.success()) {
+        assert!(std::env::var_os("CI").is_none(), "`env --ignore-signal` is missing, and CI must have it");
+        return;
+    }
+    let desk = Desk::new();
+    // The command sees its own children end, too.
+    desk.plan("p.json", "s", &[shell("a", "sh -c 'exit 7'; test $? = 7 && echo x >> landed", LOCAL)]);
+    let mut command = ignoring(&[env!("CARGO_BIN_EXE_surestep"), "run", "p.json"]);
+    let output = command.current_dir(desk.path()).env_remove("SURESTEP_STORE").output().unwrap();
+    crate::Said::of(output).exits(0);
+    assert_eq!(std::fs::read_to_string(desk.path().join("landed")).unwrap(), "x\n");
+}

@@ -2,8 +2,15 @@
 
 #![expect(clippy::expect_used, reason = "a harness: what cannot be set up is a failed test")]
 
+mod doctor;
+mod dry;
 mod exits;
+mod follow;
+mod help;
+mod matching;
+mod odd;
 mod screens;
+mod settings;
 mod streams;
 mod words;
 
@@ -52,7 +59,7 @@ impl Desk {
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_surestep"));
         command.args(args).current_dir(self.path()).stdin(Stdio::null());
-        for name in ["SURESTEP_STORE", "NO_COLOR", "LOGNAME"] {
+        for name in ["SURESTEP_STORE", "SURESTEP_CONFIG", "NO_COLOR", "LOGNAME"] {
             command.env_remove(name);
         }
         command.env("XDG_STATE_HOME", self.path().join(".state"));

@@ -220,7 +220,7 @@ fn mistake_5_an_answer_too_early() {
         .exits(5)
         .fails("SE0401")
         .screen();
-    holds(&said, &["nothing was recorded", "--now"]);
+    holds(&said, &["the answer was not recorded", "--now"]);
     snapshot!("mistake_too_early", said);
 }
 

@@ -31,7 +31,7 @@ fn what_was_approved_runs_once() {
     next_is(&desk.run(&["questions"]).exits(4), "surestep approve s 1 --because '…'");
     desk.run(&["approve", "s", "1", "--because", "…"]).exits(2).fails("SE0101");
     let dry = desk.run(&["approve", "s", "1", "--because", "read it", "--dry-run"]).exits(0);
-    next_is(&dry, "nothing was recorded");
+    next_is(&dry, "nothing was written or started");
     desk.run(&["questions"]).exits(4);
     let said = desk.run(&["--json", "approve", "s", "1", "--because", "read it"]).exits(0);
     for word in ["\"surestep.approve/1\"", "\"word\": \"approve\"", "\"state\": \"planned\"", "\"exit\": 0"] {

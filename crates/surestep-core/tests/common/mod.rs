@@ -62,6 +62,7 @@ pub fn terms_of(recovery: RecoveryClass) -> OperationTerms {
         local: false,
         distinguishes: true,
         attempts_max: 3,
+        approval: None,
         identity: None,
         place: None,
     }

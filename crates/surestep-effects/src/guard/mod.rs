@@ -17,6 +17,7 @@
 //! their end), `record.rs` (what stays on disk), `wire.rs` (frames), `tail.rs` (bounded output).
 //! Linux only.
 
+mod children;
 mod process;
 mod record;
 mod tail;
@@ -35,6 +36,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+pub use children::heed_children;
 pub use process::guard_main;
 pub use record::{Record, RecordState, read_record};
 pub use tree::Process;

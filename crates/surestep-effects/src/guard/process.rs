@@ -81,6 +81,7 @@ pub fn guard_main() -> ExitCode {
     // Off the terminal: no Ctrl-C, no hang-up, and a command that asks there fails instead of
     // stopping. It is refused to a group leader, which a shell's Ctrl-C does not reach either.
     let _ = rustix::process::setsid();
+    super::heed_children();
     let engine = match io::stdout().as_fd().try_clone_to_owned().map(UnixStream::from) {
         Ok(socket) if socket.local_addr().is_ok() => socket,
         Ok(_) | Err(_) => {
