@@ -17,6 +17,7 @@ mod bodies;
 mod contention;
 mod damage;
 mod envelopes;
+mod faults;
 mod flushes;
 mod full_disk;
 mod harness;

@@ -5,7 +5,7 @@
 use std::fmt;
 
 use serde::Serialize;
-use surestep::{Wall, exit};
+use surestep::{Receipt, Wall, exit};
 
 use crate::out::{Ink, Out};
 
@@ -24,6 +24,20 @@ pub(crate) struct Fail {
     pub(crate) next: Vec<Next>,
     /// The time from which on the same would succeed, where that is known.
     pub(crate) until: Option<Wall>,
+    /// What was seen of an attempt and could not be recorded.
+    pub(crate) observed: Option<Seen>,
+}
+
+/// What was seen of an attempt and could not be recorded: its receipt must not be lost.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Seen {
+    pub(crate) n: u32,
+    pub(crate) key: String,
+    pub(crate) attempt: u32,
+    /// `landed`, `not_landed` or `unknown`.
+    pub(crate) outcome: &'static str,
+    pub(crate) receipt: Option<Receipt>,
+    pub(crate) fault: Option<String>,
 }
 
 /// How it is headed.
@@ -55,6 +69,8 @@ struct FailObject<'a> {
     state: &'a [String],
     next: &'a [Next],
     until: Option<Wall>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    observed: Option<&'a Seen>,
 }
 
 impl Fail {
@@ -68,6 +84,7 @@ impl Fail {
             state: vec![],
             next: vec![],
             until: None,
+            observed: None,
         }
     }
 
@@ -93,6 +110,11 @@ impl Fail {
 
     pub(crate) fn state(mut self, state: impl Into<String>) -> Self {
         self.state.push(state.into());
+        self
+    }
+
+    pub(crate) fn seen(mut self, seen: Option<Seen>) -> Self {
+        self.observed = seen;
         self
     }
 
@@ -155,6 +177,7 @@ impl Fail {
             state: &self.state,
             next: &self.next,
             until: self.until,
+            observed: self.observed.as_ref(),
         });
     }
 }

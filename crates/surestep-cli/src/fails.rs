@@ -6,7 +6,7 @@ use surestep::{Nameless, Observed, Outcome, PlanError, SessionId, StepError, Sto
 
 use crate::context::Context;
 use crate::duration::left;
-use crate::fail::Fail;
+use crate::fail::{Fail, Seen};
 use crate::text::{self, tick};
 use crate::when;
 
@@ -24,6 +24,7 @@ pub(crate) fn of_step(cx: &Context, error: &StepError, session: &SessionId) -> F
         StepError::Fenced { ours, theirs, observed, .. } => {
             Fail { what: format!("session {} was taken over by another process", tick(id)), ..fail }
                 .why(format!("this process owned epoch {ours}, the session is at epoch {theirs}"))
+                .seen(observed.as_deref().map(seen_view))
                 .state(kept(observed.as_deref()))
                 .state("nothing more was started here")
                 .next(cx.command(&["show", id]))
@@ -35,7 +36,7 @@ pub(crate) fn of_step(cx: &Context, error: &StepError, session: &SessionId) -> F
                     .state("nobody knows whether the last commit is on disk: the next step finds out, and repeats nothing");
             }
             match observed.as_deref() {
-                Some(seen) => fail.state(format!("{}, not recorded in the journal", seen_text(seen))),
+                Some(seen) => not_recorded(cx, fail, seen, id),
                 // The store said it already.
                 None if !fail.state.is_empty() => fail,
                 None => fail.state("no effect was started after that"),
@@ -302,6 +303,37 @@ fn kept(observed: Option<&Observed>) -> String {
             format!("{}; kept as late evidence, which the new owner looks at first", seen_text(seen))
         }
         None => "nothing was in flight".into(),
+    }
+}
+
+/// What was seen, and could not be written down: it is said in full, since nobody else may know it.
+fn not_recorded(cx: &Context, fail: Fail, seen: &Observed, id: &str) -> Fail {
+    let fail = fail
+        .seen(Some(seen_view(seen)))
+        .state(format!("{}, not recorded in the journal", seen_text(seen)))
+        .state("it is never repeated blindly: the next step looks for it, or asks");
+    let Outcome::Landed(receipt) = &seen.outcome else { return fail };
+    let Ok(receipt) = serde_json::to_string(receipt) else { return fail };
+    let op = seen.op.to_string();
+    let words = ["resolve", id, &op, "--landed", "--receipt", &receipt];
+    fail.next_if(cx.command_because(&words), "if you are asked: this is its receipt")
+}
+
+fn seen_view(seen: &Observed) -> Seen {
+    let (outcome, receipt, fault) = match &seen.outcome {
+        Outcome::Landed(receipt) => ("landed", Some(receipt.clone()), None),
+        Outcome::NotLanded(fault, _) | Outcome::NotSent(fault) => ("not_landed", None, Some(fault)),
+        Outcome::Unknown(fault) | Outcome::Ended(fault) | Outcome::Over(fault) => {
+            ("unknown", None, Some(fault))
+        }
+    };
+    Seen {
+        n: seen.op.value(),
+        key: seen.key.to_string(),
+        attempt: seen.attempt.value(),
+        outcome,
+        receipt,
+        fault: fault.map(|fault| text::line(&fault.to_string())),
     }
 }
 

@@ -13,7 +13,7 @@ use surestep::{
 
 use crate::args;
 use crate::context::{Context, Store, wall};
-use crate::fail::{Fail, Next};
+use crate::fail::{Fail, Next, Seen};
 use crate::progress::Progress;
 use crate::text::{self, tick};
 use crate::view::SessionView;
@@ -122,6 +122,8 @@ pub(crate) struct ErrorView {
     what: String,
     state: Vec<String>,
     next: Vec<Next>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    observed: Option<Seen>,
 }
 
 /// The sessions that `resume` is about, and what is to be said of those whose id nobody can tell.
@@ -188,8 +190,8 @@ impl ErrorView {
     /// Says it on stderr, too.
     pub(crate) fn say(cx: &Context, session: String, fail: Fail) -> Self {
         fail.say(&cx.out);
-        let Fail { code, exit, what, state, next, .. } = fail;
-        Self { session, code, exit, what, state, next }
+        let Fail { code, exit, what, state, next, observed, .. } = fail;
+        Self { session, code, exit, what, state, next, observed }
     }
 }
 
