@@ -23,6 +23,7 @@ mod full_disk;
 mod harness;
 mod kill_boundaries;
 mod kill_random;
+mod modes;
 mod moving;
 mod orphans;
 mod push;

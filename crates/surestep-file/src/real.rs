@@ -30,7 +30,12 @@ impl Disk for RealDisk {
 
     fn create_new(&self, path: &Path) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Ok(retry_on_intr(|| sys::open(path, flags, FILE_MODE))?.into())
+        let file: File = retry_on_intr(|| sys::open(path, flags, FILE_MODE))?.into();
+        // A umask that takes the owner's own rights away: the file could not be opened again.
+        if Mode::from_raw_mode(sys::fstat(&file)?.st_mode) != FILE_MODE {
+            retry_on_intr(|| sys::fchmod(&file, FILE_MODE))?;
+        }
+        Ok(file)
     }
 
     fn write(&self, file: &File, bytes: &[u8]) -> io::Result<()> {
@@ -90,7 +95,11 @@ impl Disk for RealDisk {
     }
 
     fn make_dir(&self, path: &Path) -> io::Result<()> {
-        Ok(retry_on_intr(|| sys::mkdir(path, Mode::RWXU))?)
+        retry_on_intr(|| sys::mkdir(path, Mode::RWXU))?;
+        if Mode::from_raw_mode(sys::lstat(path)?.st_mode) != Mode::RWXU {
+            retry_on_intr(|| sys::chmod(path, Mode::RWXU))?;
+        }
+        Ok(())
     }
 
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {

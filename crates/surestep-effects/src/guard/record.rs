@@ -14,7 +14,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -257,6 +257,10 @@ impl Keeper {
         let text = sealed(&serde_json::to_string(&self.stored)?)?;
         let mut file: File =
             OpenOptions::new().write(true).create_new(true).mode(0o600).open(scratch).map_err(doing)?;
+        // A umask may have taken the owner's own rights away.
+        if file.metadata().map_err(doing)?.permissions().mode() & 0o777 != 0o600 {
+            file.set_permissions(fs::Permissions::from_mode(0o600)).map_err(doing)?;
+        }
         file.write_all(text.as_bytes()).map_err(doing)?;
         if sync {
             file.sync_data().map_err(doing)?;
