@@ -132,6 +132,11 @@ impl Lab {
         self.runtime.block_on(engine.step(Envelope::new(session()).with_plan(plan))).expect("a step")
     }
 
+    pub(crate) fn hand_off(&self, to: &str) {
+        let engine = self.engine(Recovery::halt());
+        self.runtime.block_on(engine.hand_off(&session(), to)).expect("it goes");
+    }
+
     pub(crate) fn read(&self) -> Result<Envelope, StepError> {
         self.runtime.block_on(self.engine(Recovery::halt()).read(&session()))
     }

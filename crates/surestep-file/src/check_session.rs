@@ -13,7 +13,7 @@ use crate::disk::{Disk, FileKind};
 use crate::fault::{corrupt, found, io};
 use crate::journal::{self, BEARING, BORN};
 use crate::layout::{Layout, Place};
-use crate::marks::{HighMark, Marks};
+use crate::marks::HighMark;
 use crate::{guards, mailbox, names};
 
 /// A session as `fsck` saw it.
@@ -28,6 +28,8 @@ pub(crate) struct Looked {
     pub(crate) published: bool,
     /// The commits from the first one on that are whole and follow from each other.
     pub(crate) good: Vec<Commit>,
+    /// The contents that they name.
+    pub(crate) said: Vec<Digest>,
     /// The revisions that have a file.
     pub(crate) files: BTreeSet<Revision>,
     /// The first revision that is not good, where there is one: missing, damaged, or not following.
@@ -68,6 +70,7 @@ pub(crate) fn look<D: Disk>(
         name: name.to_owned(),
         published: false,
         good: Vec::new(),
+        said: Vec::new(),
         files: BTreeSet::new(),
         bad: None,
         lock_lost: false,
@@ -91,6 +94,7 @@ pub(crate) fn look<D: Disk>(
         }
     }
     looked.lock_and_journal(disk);
+    looked.said = looked.contents();
     looked.look_beside(disk);
     Some(looked)
 }
@@ -106,7 +110,7 @@ impl Looked {
     }
 
     /// The contents that its good commits name.
-    pub(crate) fn contents(&self) -> Vec<Digest> {
+    fn contents(&self) -> Vec<Digest> {
         let said = |entry: &Entry| if let Entry::Said(said) = entry { Some(said.digest) } else { None };
         self.good.iter().flat_map(Commit::entries).filter_map(said).collect()
     }
@@ -120,9 +124,8 @@ impl Looked {
     }
 
     /// Compares it with its high-water mark: a journal that is whole may have lost its end.
-    pub(crate) fn against_mark<D: Disk>(&mut self, disk: &D, marks: &Marks) {
-        let Some(id) = &self.id else { return };
-        self.mark = marks.read(disk, id);
+    pub(crate) fn against_mark(&mut self, mark: Option<HighMark>) {
+        self.mark = mark;
         let Some(mark) = self.mark.clone().filter(|_| self.bad.is_none() && self.blocked().is_none()) else {
             return;
         };

@@ -28,6 +28,7 @@ mod atomic;
 pub mod check;
 mod check_beside;
 mod check_session;
+mod check_store;
 pub mod disk;
 mod fault;
 mod guards;

@@ -149,6 +149,12 @@ impl Marks {
         })
     }
 
+    /// The mark of the session whose folder has this name.
+    pub(crate) fn named<D: Disk>(&self, disk: &D, name: &str) -> Option<HighMark> {
+        let mark = self.read_file(disk, &self.dir()?.join(format!("{name}.json")))?;
+        (names::of_id(mark.session.as_str()) == name).then_some(mark)
+    }
+
     fn read_file<D: Disk>(&self, disk: &D, file: &Path) -> Option<HighMark> {
         let bytes = found(disk.read(file)).unwrap_or_else(|error| {
             self.trouble(&format!("{} cannot be read: {error}", file.display()));

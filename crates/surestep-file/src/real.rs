@@ -32,7 +32,7 @@ impl Disk for RealDisk {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file: File = retry_on_intr(|| sys::open(path, flags, FILE_MODE))?.into();
         // A umask that takes the owner's own rights away: the file could not be opened again.
-        if Mode::from_raw_mode(sys::fstat(&file)?.st_mode) != FILE_MODE {
+        if rights(&sys::fstat(&file)?) != FILE_MODE {
             retry_on_intr(|| sys::fchmod(&file, FILE_MODE))?;
         }
         Ok(file)
@@ -96,7 +96,7 @@ impl Disk for RealDisk {
 
     fn make_dir(&self, path: &Path) -> io::Result<()> {
         retry_on_intr(|| sys::mkdir(path, Mode::RWXU))?;
-        if Mode::from_raw_mode(sys::lstat(path)?.st_mode) != Mode::RWXU {
+        if rights(&sys::lstat(path)?) != Mode::RWXU {
             retry_on_intr(|| sys::chmod(path, Mode::RWXU))?;
         }
         Ok(())
@@ -210,6 +210,11 @@ fn zero_fill(file: &File, bytes: u64) -> io::Result<()> {
         offset += left as u64;
     }
     Ok(())
+}
+
+/// The rights of owner, group and others.
+fn rights(stat: &sys::Stat) -> Mode {
+    Mode::from_raw_mode(stat.st_mode & 0o777)
 }
 
 fn kind_of(stat: &sys::Stat) -> FileKind {

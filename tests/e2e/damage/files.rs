@@ -228,7 +228,10 @@ fn list_shows_every_session_beside_one_whose_name_nobody_can_tell() {
         }
         scratch.run(&["resume", "--all"]).exits(8);
     }
-    // Repaired by its name, or by whoever knows it.
+    // Its mark knows it; without that only somebody who does can repair it.
+    let told = scratch.run(&["fsck"]).exits(8);
+    assert!(told.stdout.contains("'Odd/Name'") || told.stdout.contains("Odd/Name"), "{told:?}");
+    std::fs::remove_dir_all(scratch.state()).expect("removed");
     let ran = scratch.run(&["fsck", "--repair"]).exits(8);
     assert!(ran.stdout.contains("nobody can tell its id"), "{ran:?}");
     scratch.run(&["fsck", "--repair", "Odd/Name"]).exits(0);
@@ -236,4 +239,34 @@ fn list_shows_every_session_beside_one_whose_name_nobody_can_tell() {
     // Its plan is gone with its commits; offered anew, nothing runs before somebody has answered.
     scratch.run(&["run", "plan.json", "--session", "Odd/Name"]).exits(4);
     assert_eq!(scratch.lines("forge/one").len(), 3);
+}
+
+#[test]
+fn fsck_beside_a_running_session_finds_nothing_and_disturbs_nothing() {
+    let scratch = Scratch::bare();
+    let operation = |n: usize| {
+        format!(
+            r#"{{"kind":"shell","repo":"r","target":"{n}","body":{{"local":true,"run":["sh","-c","sleep 0.02; echo {n} >> forge/done"]}}}}"#
+        )
+    };
+    let operations: Vec<String> = (0..30).map(operation).collect();
+    let plan = format!(
+        r#"{{"format":"surestep.plan/1","session":"s","verdict":"done","conversation":[{{"role":"user","content":"go"}}],"operations":[{}]}}"#,
+        operations.join(",")
+    );
+    std::fs::write(scratch.path().join("plan.json"), plan).expect("written");
+    let mut running = scratch.command(&["run", "plan.json"]);
+    let running = running.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+    let mut running = running.spawn().expect("the binary runs");
+    crate::harness::wait_for("the session", Duration::from_secs(20), || scratch.journal("s").exists());
+    let mut looks = 0;
+    while running.try_wait().expect("its status").is_none() {
+        let ran = scratch.run(&["fsck", "--json"]);
+        assert!(ran.code == Some(0) && !ran.stdout.contains("damaged"), "{ran:#?}");
+        looks += 1;
+    }
+    assert!(running.wait().expect("its status").success());
+    assert!(looks > 5, "{looks}");
+    assert_eq!(scratch.lines("forge/done").len(), 30);
+    scratch.run(&["fsck"]).exits(0);
 }

@@ -270,3 +270,52 @@ fn a_newer_commit_and_a_held_session_are_left_alone() {
     assert_eq!(repaired.refused[0].exit, surestep::exit::HELD);
     assert_eq!(things(&lab.root()), before);
 }
+
+#[test]
+fn content_is_checked_by_its_digest_and_only_put_back_by_a_person() {
+    let lab = Lab::finished();
+    let find = || check::check(&lab.root(), None, &lab.options()).expect("it can be looked at");
+    let whole = find();
+    assert_eq!((whole.blobs, whole.blobs_unreferenced, whole.findings.len()), (1, 0, 0), "{whole:?}");
+    let blobs = lab.root().join("blobs");
+    let blob = things(&blobs).into_keys().next().expect("a blob");
+    let content = std::fs::read(&blob).expect("read");
+    std::fs::write(&blob, b"[]").expect("written");
+    let found = find();
+    assert_eq!((found.findings.len(), found.blobs), (1, 0));
+    assert_eq!((found.findings[0].severity, found.findings[0].remedy), (Severity::Damaged, Remedy::Repair));
+    assert_eq!(lab.read().expect_err("it is refused").exit_code(), surestep::exit::INTEGRITY);
+    let before = things(&lab.root());
+    let repaired = repair(&lab);
+    nothing_is_lost(&before, &lab.root(), "a blob");
+    let wrong: Vec<_> = repaired.after.findings.iter().filter(|f| f.severity != Severity::Note).collect();
+    assert!(wrong.len() == 1 && wrong[0].remedy == Remedy::PutBack && wrong[0].file == blob, "{wrong:?}");
+    std::fs::write(&blob, content).expect("put back");
+    assert_eq!(find().blobs, 1);
+    lab.read().expect("it loads");
+    // What no session names is only counted.
+    let other = "f".repeat(64);
+    std::fs::create_dir(blobs.join("ff")).expect("a folder");
+    std::fs::write(blobs.join("ff").join(other), "x").expect("written");
+    assert_eq!((find().blobs_unreferenced, find().findings.len()), (1, 1), "and its digest is wrong");
+}
+
+#[test]
+fn a_session_that_went_to_another_store_is_not_repaired_into_living_here_again() {
+    let lab = Lab::finished();
+    let to = "0123456789abcdef0123456789abcdef";
+    lab.hand_off(to);
+    let last = things(&lab.journal()).into_keys().next_back().expect("a commit");
+    let text = std::fs::read(&last).expect("read");
+    assert!(String::from_utf8_lossy(&text).contains("handed_off"));
+    for at in [10, text.len() / 2, text.len() - 3] {
+        let mut flipped = text.clone();
+        flipped[at] ^= 1;
+        std::fs::write(&last, flipped).expect("written");
+        let before = things(&lab.root());
+        let repaired = repair(&lab);
+        assert_eq!(repaired.refused.len(), 1, "{at}: {repaired:?}");
+        assert!(repaired.refused[0].why.contains("went to another store"), "{:?}", repaired.refused);
+        assert_eq!(things(&lab.root()), before);
+    }
+}

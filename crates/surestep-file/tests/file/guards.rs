@@ -224,3 +224,60 @@ async fn late_results_and_requests_are_kept_without_a_hold() {
     }
     assert!(store.read(&session, Revision::NONE).await.is_ok());
 }
+
+#[tokio::test]
+async fn a_damaged_record_never_says_another_outcome_and_is_not_passed_over_in_silence() {
+    let (_dir, store) = store();
+    let session = id("g");
+    let hold = store.hold(&session).await.unwrap();
+    store.publish(&hold, &commit_of(&session, 1, None, vec![intended(1, 1)]), &[]).await.unwrap();
+    drop(hold);
+    let file = store.session_dir(&session).join("guards").join(record_name(OpNumber::new(1), Attempt::FIRST));
+    let end = r#","end":{"exit":{"code":1},"cut":false,"stdout":"","stdout_truncated":false,"stderr":"","stderr_truncated":false,"ended_boot_ms":9}"#;
+    let whole = record("ended", 1, 1, &boot(), end).into_bytes();
+    let mut damaged: Vec<Vec<u8>> = (0..whole.len()).step_by(5).map(|n| whole[..n].to_vec()).collect();
+    damaged.extend((0..whole.len()).map(|at| {
+        let mut flipped = whole.clone();
+        flipped[at] ^= 1 << (at % 8);
+        flipped
+    }));
+    for bytes in damaged {
+        std::fs::write(&file, &bytes).unwrap();
+        let shown = String::from_utf8_lossy(&bytes).into_owned();
+        let late = store.read(&session, Revision::NONE).await.unwrap().late;
+        let Outcome::Unknown(fault) = &late[0].observed else { panic!("{late:?} of {shown}") };
+        assert!(fault.to_string().contains("0001-1.json"), "{fault}");
+        let proof = store.hold(&session).await.unwrap().proof;
+        assert_eq!(proof.unfinished, [(key('1'), Attempt::FIRST)], "{shown}");
+    }
+    std::fs::write(&file, &whole).unwrap();
+    let late = store.read(&session, Revision::NONE).await.unwrap().late;
+    assert!(matches!(late[0].observed, Outcome::Ended(_)), "{late:?}");
+}
+
+#[tokio::test]
+async fn a_damaged_late_result_or_request_is_refused_whatever_bit_it_is() {
+    let (_dir, store) = store();
+    let session = id("g");
+    let hold = store.hold(&session).await.unwrap();
+    store.publish(&hold, &commit(&session, 1), &[]).await.unwrap();
+    store.keep_late(&session, &landed_late()).await.unwrap();
+    store.request(&session, &cancel("r")).await.unwrap();
+    for folder in ["late", "requests"] {
+        let folder = store.session_dir(&session).join(folder);
+        let file = std::fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
+        let whole = std::fs::read(&file).unwrap();
+        for at in 0..whole.len() {
+            let mut flipped = whole.clone();
+            flipped[at] ^= 1 << (at % 8);
+            for bytes in [&flipped[..], &whole[..at]] {
+                std::fs::write(&file, bytes).unwrap();
+                let read = store.read(&session, Revision::NONE).await;
+                let refused = matches!(&read, Err(StoreError::Corrupt { .. } | StoreError::TooNew { .. }));
+                assert!(refused, "{at}: {read:?}");
+            }
+        }
+        std::fs::write(&file, whole).unwrap();
+    }
+    assert!(store.read(&session, Revision::NONE).await.is_ok());
+}
