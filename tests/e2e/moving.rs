@@ -225,6 +225,7 @@ fn a_relay_in_any_language_steps_an_envelope_through_stdin_and_stdout() {
     let refused = step(&text, &["step", "-"]).exits(2);
     assert!(refused.stderr.contains("SE0217") && refused.stdout.is_empty(), "{refused:?}");
     assert!(!own.path().join("one").exists());
+    assert!(!own.path().join(".surestep").exists(), "a refused plan makes no store");
     let ran = step(&text, &["step", "-", "--allow", "shell"]).exits(0);
     let next = Envelope::parse(ran.stdout.as_bytes()).expect("an envelope comes back");
     assert_eq!(next.session().revision, Revision::new(2));
@@ -234,4 +235,11 @@ fn a_relay_in_any_language_steps_an_envelope_through_stdin_and_stdout() {
         step(again, &["step", "-", "--allow", "shell"]).exits(0);
     }
     assert_eq!(own.lines("one").len(), 1);
+    // What the settings allow need not be named again, and what they do not allow stays refused.
+    std::fs::write(own.path().join("surestep.toml"), "[allow]\nkinds = [\"file.write\"]\n").expect("written");
+    let text = text.replace("relay-1", "relay-2");
+    step(&text, &["--store", "other", "step", "-"]).exits(2);
+    std::fs::write(own.path().join("surestep.toml"), "[allow]\nkinds = [\"shell\"]\n").expect("written");
+    step(&text, &["--store", "other", "step", "-"]).exits(0);
+    assert_eq!(own.lines("one").len(), 2);
 }

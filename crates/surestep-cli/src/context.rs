@@ -153,12 +153,23 @@ impl Context {
         Self::built(self.builder_on(store, progress)?)
     }
 
+    /// What [`Context::looking`] gives, for what comes from outside.
+    pub(crate) fn looking_from_outside(&self, allow: Vec<Kind>) -> Result<(Engine, bool), Fail> {
+        let (builder, makes_store) = self.looking_on()?;
+        Ok((Self::built(builder.from_outside(allow))?, makes_store))
+    }
+
     /// An engine that only looks, and whether the store would have to be made: then it works on an empty one in memory.
     pub(crate) fn looking(&self) -> Result<(Engine, bool), Fail> {
+        let (builder, makes_store) = self.looking_on()?;
+        Ok((Self::built(builder)?, makes_store))
+    }
+
+    fn looking_on(&self) -> Result<(Builder, bool), Fail> {
         match self.options().read_only(true).open(&self.store) {
-            Ok(store) => Ok((self.engine_over(store, None)?, false)),
+            Ok(store) => Ok((self.kinds_on(Engine::builder(store), None), false)),
             Err(StoreError::Absent { .. }) => {
-                Ok((Self::built(self.kinds_on(Engine::builder(MemoryStore::new()), None))?, true))
+                Ok((self.kinds_on(Engine::builder(MemoryStore::new()), None), true))
             }
             Err(e) => Err(self.store_fail(&e)),
         }

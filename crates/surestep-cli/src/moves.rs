@@ -123,7 +123,14 @@ pub(crate) async fn import(cx: &Context, args: &args::Import) -> Result<u8, Fail
 pub(crate) async fn step(cx: &Context, args: &args::Step) -> Result<u8, Fail> {
     let envelope = read_envelope(cx, &args.file)?;
     let id = envelope.session().id.clone();
-    let engine = cx.engine_from_outside(Store::Create, allowed(cx, &args.allow)?)?;
+    let allow = allowed(cx, &args.allow)?;
+    // A plan that is refused makes no store.
+    if let (engine, true) = cx.looking_from_outside(allow.clone())?
+        && let Some(plan) = envelope.clone().take_plan()
+    {
+        engine.foresee(&id, Some(&plan)).await.map_err(|e| refused(cx, &engine, &e, &id))?;
+    }
+    let engine = cx.engine_from_outside(Store::Create, allow)?;
     let step = engine.step(envelope).await.map_err(|e| refused(cx, &engine, &e, &id))?;
     cx.out.document(&document(&id, &step.envelope)?);
     let fail = rests::of(cx, &step.envelope, &step.rest, engine.now().wall);
