@@ -18,6 +18,7 @@ use crate::{codes, fails, kinds, log, resolve, rests, view, when};
 const BODY_CHARS_MAX: usize = 400;
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct PageObject {
     schema: &'static str,
     subject: String,
@@ -26,6 +27,7 @@ struct PageObject {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct OperationObject {
     schema: &'static str,
     session: String,
@@ -37,6 +39,7 @@ struct OperationObject {
 
 /// What the key is made from.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct KeyView {
     key: String,
     formula: &'static str,
@@ -52,6 +55,7 @@ struct KeyView {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct TermsView {
     recovery: surestep::core::RecoveryClass,
     within_ms: Option<u64>,

@@ -50,6 +50,7 @@ pub(crate) enum FailKind {
 
 /// A command to type next.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Next {
     /// The exact command, or an instruction where no command can do it.
     pub(crate) command: String,
@@ -60,6 +61,7 @@ pub(crate) struct Next {
 
 /// `surestep.error/1`.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FailObject<'a> {
     schema: &'static str,
     code: &'a str,

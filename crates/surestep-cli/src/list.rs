@@ -12,6 +12,7 @@ use crate::view::{self, RestView};
 use crate::{restored, when};
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ListObject {
     schema: &'static str,
     exit: u8,
@@ -19,6 +20,7 @@ struct ListObject {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Listed {
     session: String,
     status: &'static str,

@@ -12,6 +12,7 @@ use crate::text::{self, line, tick};
 use crate::{restored, view, when};
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct LogObject {
     schema: &'static str,
     session: String,

@@ -16,6 +16,7 @@ use crate::view::SessionView;
 use crate::{fails, input, rests, show};
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ExportObject<'a> {
     schema: &'static str,
     exit: u8,

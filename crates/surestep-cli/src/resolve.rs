@@ -14,6 +14,7 @@ use crate::view::{self, RestView};
 use crate::{fails, questions};
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct AnswerObject {
     schema: &'static str,
     exit: u8,

@@ -14,6 +14,7 @@ use crate::text::{self, line, tick};
 
 /// `surestep.restored/1`.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct RestoredObject {
     schema: &'static str,
     exit: u8,
@@ -21,6 +22,7 @@ struct RestoredObject {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct RestoredView {
     session: String,
     found: u64,
@@ -29,6 +31,7 @@ struct RestoredView {
 
 /// `surestep.forget/1`.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ForgetObject<'a> {
     schema: &'static str,
     exit: u8,

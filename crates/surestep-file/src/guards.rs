@@ -260,7 +260,7 @@ pub(crate) fn file(place: &Place, op: OpNumber, attempt: Attempt) -> std::path::
 }
 
 impl Record {
-    fn evidence(self) -> Option<Evidence> {
+    pub(crate) fn evidence(self) -> Option<Evidence> {
         let End { exit, cut, stdout, stderr, ended_boot_ms } = self.end?;
         let over = |code: &str, how: String| {
             let (code, cut) = if cut { ("timeout", ", cut at its deadline") } else { (code, "") };
