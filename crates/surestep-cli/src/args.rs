@@ -99,6 +99,11 @@ pub(crate) enum Command {
         #[arg(required = true, num_args = 1..=3, value_name = "WHAT")]
         what: Vec<String>,
     },
+    /// Print a JSON Schema: of a file that surestep reads or stores, or of what a command prints with --json
+    Schema {
+        /// Its name, like `plan` or `show`; without one, all names are listed
+        name: Option<String>,
+    },
     /// Run one command as a durable operation: at most once, even when killed
     Exec(Exec),
     /// Write a session's envelope: a copy to look at or, with --hand-off, the session itself

@@ -19,7 +19,7 @@ const BODY_CHARS_MAX: usize = 400;
 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct PageObject {
+pub(crate) struct PageObject {
     schema: &'static str,
     subject: String,
     title: String,
@@ -28,7 +28,7 @@ struct PageObject {
 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct OperationObject {
+pub(crate) struct OperationObject {
     schema: &'static str,
     session: String,
     operation: OperationView,

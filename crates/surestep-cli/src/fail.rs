@@ -62,7 +62,7 @@ pub(crate) struct Next {
 /// `surestep.error/1`.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct FailObject<'a> {
+pub(crate) struct FailObject<'a> {
     schema: &'static str,
     code: &'a str,
     exit: u8,

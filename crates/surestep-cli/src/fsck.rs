@@ -20,7 +20,7 @@ use crate::{fails, restored};
 /// `surestep.fsck/1`.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct FsckObject {
+pub(crate) struct FsckObject {
     schema: &'static str,
     exit: u8,
     root: String,

@@ -13,7 +13,7 @@ use crate::{restored, when};
 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct ListObject {
+pub(crate) struct ListObject {
     schema: &'static str,
     exit: u8,
     sessions: Vec<Listed>,

@@ -13,7 +13,7 @@ use crate::{restored, view, when};
 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct LogObject {
+pub(crate) struct LogObject {
     schema: &'static str,
     session: String,
     revision: u64,

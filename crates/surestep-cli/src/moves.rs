@@ -17,7 +17,7 @@ use crate::{fails, input, rests, show};
 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct ExportObject<'a> {
+pub(crate) struct ExportObject<'a> {
     schema: &'static str,
     exit: u8,
     session: &'a str,

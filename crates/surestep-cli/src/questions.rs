@@ -23,7 +23,7 @@ const TAIL_LINES: usize = 8;
 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct QuestionsObject {
+pub(crate) struct QuestionsObject {
     schema: &'static str,
     exit: u8,
     questions: Vec<Asked>,

@@ -15,7 +15,7 @@ use crate::{fails, questions};
 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct AnswerObject {
+pub(crate) struct AnswerObject {
     schema: &'static str,
     exit: u8,
     session: String,

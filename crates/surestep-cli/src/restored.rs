@@ -15,7 +15,7 @@ use crate::text::{self, line, tick};
 /// `surestep.restored/1`.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct RestoredObject {
+pub(crate) struct RestoredObject {
     schema: &'static str,
     exit: u8,
     sessions: Vec<RestoredView>,
@@ -32,7 +32,7 @@ struct RestoredView {
 /// `surestep.forget/1`.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct ForgetObject<'a> {
+pub(crate) struct ForgetObject<'a> {
     schema: &'static str,
     exit: u8,
     store: &'a str,

@@ -108,7 +108,7 @@ fn begin_again(cx: &Context, mut fail: Fail, session: &SessionId) -> Fail {
 /// `surestep.resume/1`.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct ResumeObject {
+pub(crate) struct ResumeObject {
     schema: &'static str,
     exit: u8,
     sessions: Vec<SessionView>,

@@ -26,7 +26,7 @@ pub fn documents() -> Vec<(&'static str, Schema)> {
     // A plan with a field that nobody reads is refused (docs/decisions/0003-unknown-plan-fields-are-refused.md).
     closed(&mut plan);
     if let Some(operation) = definition(&mut plan, "PlannedOperation") {
-        operation.insert("additionalProperties".into(), false.into());
+        closed(operation);
     }
     let mut commit = of::<CommitFields>("commit", Some(COMMIT_FORMAT));
     sealed(&mut commit);
@@ -44,7 +44,7 @@ pub fn of<T: JsonSchema>(name: &str, format: Option<&str>) -> Schema {
     schema.insert("$id".into(), format!("{name}.json").into());
     schema.insert("title".into(), format.unwrap_or(name).into());
     let field =
-        if properties(&mut schema).is_some_and(|p| p.contains_key("format")) { "format" } else { "schema" };
+        if properties(&mut schema).is_some_and(|p| p.get("format").is_some()) { "format" } else { "schema" };
     if let Some(format) = format {
         word(&mut schema, field, format);
     }
@@ -103,14 +103,12 @@ fn require(schema: &mut Schema, field: &str) {
     schema.insert("required".into(), required.into());
 }
 
-type Map = serde_json::Map<String, serde_json::Value>;
-
-fn properties(schema: &mut Schema) -> Option<&mut Map> {
-    schema.get_mut("properties")?.as_object_mut()
+fn properties(schema: &mut Schema) -> Option<&mut Schema> {
+    schema.get_mut("properties")?.try_into().ok()
 }
 
-fn definition<'a>(schema: &'a mut Schema, name: &str) -> Option<&'a mut Map> {
-    schema.get_mut("$defs")?.get_mut(name)?.as_object_mut()
+fn definition<'a>(schema: &'a mut Schema, name: &str) -> Option<&'a mut Schema> {
+    schema.get_mut("$defs")?.get_mut(name)?.try_into().ok()
 }
 
 impl JsonSchema for Entry {

@@ -64,7 +64,8 @@ pub(crate) enum Place {
 }
 
 #[derive(Serialize, Deserialize)]
-struct MarkFile {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(crate) struct MarkFile {
     format: String,
     store: String,
     session: SessionId,
@@ -74,7 +75,8 @@ struct MarkFile {
 }
 
 #[derive(Serialize, Deserialize)]
-struct RootFile {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(crate) struct RootFile {
     format: String,
     root: String,
     store: String,

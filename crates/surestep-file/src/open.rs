@@ -40,7 +40,8 @@ impl Default for Options {
 }
 
 #[derive(Serialize, Deserialize)]
-struct StoreFile {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(crate) struct StoreFile {
     format: String,
     id: String,
 }

@@ -36,6 +36,23 @@ pub fn seal(object: &str) -> Result<String, StoreError> {
     sealed::seal(object)
 }
 
+/// The schemas of these files, by name.
+#[cfg(feature = "schema")]
+#[must_use]
+pub fn schemas() -> Vec<(&'static str, schemars::Schema)> {
+    use surestep::core::schema::{of, sealed};
+    let mut all = vec![
+        ("late", of::<mailbox::LateFile>("late", Some("surestep.late/1"))),
+        ("request", of::<mailbox::RequestFile>("request", Some("surestep.request/1"))),
+        ("mark", of::<marks::MarkFile>("mark", Some("surestep.mark/1"))),
+        ("root", of::<marks::RootFile>("root", Some("surestep.root/1"))),
+        ("guard", of::<guards::Record>("guard", Some("surestep.guard/1"))),
+    ];
+    all.iter_mut().for_each(|(_, schema)| sealed(schema));
+    all.push(("store", of::<open::StoreFile>("store", Some("surestep.store/1"))));
+    all
+}
+
 fn say(read: impl Debug) -> String {
     format!("{read:?}")
 }

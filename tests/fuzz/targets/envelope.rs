@@ -1,7 +1,6 @@
-//! Fuzz target: `envelope` (tests/fuzz/src/properties.rs).
+//! Fuzz target: `envelope` (tests/fuzz/targets/properties.rs).
 #![no_main]
 
-#[path = "../src/properties.rs"]
 mod properties;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {

@@ -29,7 +29,7 @@ const WAIT: &str = "--wait=15s";
 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct DemoObject {
+pub(crate) struct DemoObject {
     schema: &'static str,
     exit: u8,
     check: bool,

@@ -38,7 +38,9 @@ fn reader(data: &[u8]) {
         let canonical = json::canonical(text, depth);
         assert_eq!(checked.as_ref().err(), canonical.as_ref().err(), "check and canonical disagree");
         match canonical {
-            Err(error) => assert!(error.offset <= text.len() && text.is_char_boundary(error.offset), "{error}"),
+            Err(error) => {
+                assert!(error.offset <= text.len() && text.is_char_boundary(error.offset), "{error}")
+            }
             Ok(canonical) => {
                 assert!(canonical.len() <= text.len(), "longer than its input");
                 assert_eq!(json::canonical(&canonical, depth).as_ref(), Ok(&canonical), "not idempotent");
@@ -196,14 +198,25 @@ fn heal_envelope(text: &str) -> Option<String> {
             folded.say(conversation.get());
         }
         let derived = object(&folded.to_json().ok()?)?;
-        for name in ["format", "revision", "epoch", "status", "head", "turn", "agent", "task", "verdict", "rationale"]
-        {
+        for name in [
+            "format",
+            "revision",
+            "epoch",
+            "status",
+            "head",
+            "turn",
+            "agent",
+            "task",
+            "verdict",
+            "rationale",
+            "counters",
+            "traceparent",
+        ] {
             match derived.get(name) {
                 Some(value) => fields.insert(name.into(), value.clone()),
                 None => fields.remove(name),
             };
         }
-        fields.remove("counters");
     }
     Some(text_of(&fields))
 }
