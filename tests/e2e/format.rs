@@ -130,7 +130,7 @@ fn a_newer_plan_or_envelope_and_an_unknown_requirement_are_refused() {
     std::fs::write(scratch.path().join("newer.json"), &newer).expect("it");
     refuses(&scratch, &[&["run", "newer.json"]]);
     let new = r#"{"format":"surestep.envelope/1","requires":[],"session":"n","revision":0,"epoch":0,"status":"new","conversation":[],"journal":[],"counters":[]}"#;
-    with_stdin(&scratch, &["step", "-", "--allow", "shell"], new).exits(0);
+    with_stdin(&scratch, &["step", "-", "--allow", "shell"], new).exits(2);
     let whole = scratch.run(&["export", "s"]).exits(0).stdout;
     for envelope in [new, &whole] {
         for (from, to) in [("envelope/1", "envelope/2"), (r#""requires":[]"#, r#""requires":["lanes"]"#)] {
