@@ -100,6 +100,7 @@ pub(crate) enum Command {
         what: Vec<String>,
     },
     /// Print a JSON Schema: of a file that surestep reads or stores, or of what a command prints with --json
+    #[command(after_help = exits::SCHEMA)]
     Schema {
         /// Its name, like `plan` or `show`; without one, all names are listed
         name: Option<String>,
@@ -138,7 +139,11 @@ impl Command {
     /// Whether it works with `surestep.toml`; the others work where that file is broken, too.
     pub(crate) fn takes_settings(&self) -> bool {
         match self {
-            Self::Demo(_) | Self::Doctor | Self::Completions { .. } | Self::Man { .. } => false,
+            Self::Demo(_)
+            | Self::Doctor
+            | Self::Completions { .. }
+            | Self::Man { .. }
+            | Self::Schema { .. } => false,
             Self::Explain { what } => {
                 !matches!(what.first().map(String::as_str), Some("code" | "kind")) && what.len() > 1
             }

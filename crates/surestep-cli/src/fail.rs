@@ -30,6 +30,7 @@ pub(crate) struct Fail {
 
 /// What was seen of an attempt and could not be recorded: its receipt must not be lost.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Seen {
     pub(crate) n: u32,
     pub(crate) key: String,

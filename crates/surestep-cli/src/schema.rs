@@ -19,8 +19,9 @@ macro_rules! schemas {
 // First what is read and stored, then what commands print with `--json`.
 schemas! {
     "plan", "envelope", "commit", "late", "request", "mark", "root", "guard", "store",
-    "approve", "cancel", "demo", "deny", "error", "exec", "explain", "export", "forget", "fsck", "import", "list", "log",
-    "questions", "resolve", "restored", "resume", "run", "schema", "show",
+    "approve", "cancel", "completions", "demo", "deny", "doctor", "dry_run", "error", "exec", "explain",
+    "export", "forget", "fsck", "import", "list", "log", "log.commit", "log.end", "man", "questions",
+    "resolve", "resolve_matching", "restored", "resume", "run", "schema", "show",
 }
 
 /// `surestep.schema/1`.

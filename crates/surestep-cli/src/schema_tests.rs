@@ -9,12 +9,17 @@ use surestep::core::schema::{documents, word};
 use surestep_file::side;
 
 use super::{SCHEMAS, SchemaObject};
+use crate::completions::{CompletionsObject, ManObject};
 use crate::demo::DemoObject;
+use crate::doctor::DoctorObject;
+use crate::dry::DryObject;
 use crate::explain::{OperationObject, PageObject};
 use crate::fail::FailObject;
+use crate::follow::{CommitLine, EndLine};
 use crate::fsck::FsckObject;
 use crate::list::ListObject;
 use crate::log::LogObject;
+use crate::matching::MatchingObject;
 use crate::moves::ExportObject;
 use crate::questions::QuestionsObject;
 use crate::resolve::AnswerObject;
@@ -49,6 +54,13 @@ fn made() -> BTreeMap<&'static str, Schema> {
     for command in ["resolve", "approve", "deny", "cancel"] {
         all.insert(command, output::<AnswerObject>(command));
     }
+    all.insert("completions", output::<CompletionsObject>("completions"));
+    all.insert("doctor", output::<DoctorObject<'static>>("doctor"));
+    all.insert("dry_run", output::<DryObject>("dry_run"));
+    all.insert("log.commit", output::<CommitLine<'static>>("log.commit"));
+    all.insert("log.end", output::<EndLine<'static>>("log.end"));
+    all.insert("man", output::<ManObject>("man"));
+    all.insert("resolve_matching", output::<MatchingObject>("resolve_matching"));
     all.insert("demo", output::<DemoObject>("demo"));
     all.insert("error", output::<FailObject<'static>>("error"));
     all.insert("explain", output::<Explained>("explain"));
