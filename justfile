@@ -30,6 +30,14 @@ kill-sweep runs="2000":
 exhaustive:
     SURESTEP_DEEP=1 cargo test --release -p surestep-core --test exhaustive every_longer -- --nocapture
 
+# Fuzzes one parser (reader, plan, commit, envelope, side), or all of them two at a time, each so many seconds.
+fuzz target="" seconds="60":
+    FUZZ_SECONDS={{seconds}} tests/fuzz/run {{target}}
+
+# Writes fixtures/schemas anew, from the types.
+schemas:
+    SURESTEP_WRITE_SCHEMAS=1 cargo test -q -p surestep-cli --bin surestep schema
+
 fmt:
     cargo fmt --all
 

@@ -44,7 +44,9 @@ fn collect(folder: &Path, prefix: &str, pages: &mut Vec<Page>) {
         let name = entry.file_name().into_string().unwrap();
         let path = format!("{prefix}{name}");
         if entry.file_type().unwrap().is_dir() {
-            if !matches!(name.as_str(), ".git" | "target" | ".surestep") {
+            // The fuzzers' corpus is noise by design.
+            let noise = path == "tests/fuzz/corpus";
+            if !noise && !matches!(name.as_str(), ".git" | "target" | ".surestep") {
                 collect(&entry.path(), &format!("{path}/"), pages);
             }
         } else if let Ok(text) = fs::read_to_string(entry.path()) {

@@ -99,6 +99,12 @@ pub(crate) enum Command {
         #[arg(required = true, num_args = 1..=3, value_name = "WHAT")]
         what: Vec<String>,
     },
+    /// Print a JSON Schema: of a file that surestep reads or stores, or of what a command prints with --json
+    #[command(after_help = exits::SCHEMA)]
+    Schema {
+        /// Its name, like `plan` or `show`; without one, all names are listed
+        name: Option<String>,
+    },
     /// Run one command as a durable operation: at most once, even when killed
     Exec(Exec),
     /// Write a session's envelope: a copy to look at or, with --hand-off, the session itself
@@ -133,7 +139,11 @@ impl Command {
     /// Whether it works with `surestep.toml`; the others work where that file is broken, too.
     pub(crate) fn takes_settings(&self) -> bool {
         match self {
-            Self::Demo(_) | Self::Doctor | Self::Completions { .. } | Self::Man { .. } => false,
+            Self::Demo(_)
+            | Self::Doctor
+            | Self::Completions { .. }
+            | Self::Man { .. }
+            | Self::Schema { .. } => false,
             Self::Explain { what } => {
                 !matches!(what.first().map(String::as_str), Some("code" | "kind")) && what.len() > 1
             }

@@ -12,14 +12,16 @@ use crate::fail::Fail;
 use crate::text::{self, tick};
 
 #[derive(Serialize)]
-struct CompletionsObject {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct CompletionsObject {
     schema: &'static str,
     shell: String,
     text: String,
 }
 
 #[derive(Serialize)]
-struct ManObject {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct ManObject {
     schema: &'static str,
     /// The files that were written; empty where the page is in `text`.
     files: Vec<String>,

@@ -20,7 +20,8 @@ pub(crate) const NOTHING: &str = "nothing was written or started: this was a dry
 
 /// `surestep.dry_run/1`.
 #[derive(Serialize)]
-struct DryObject {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct DryObject {
     schema: &'static str,
     exit: u8,
     sessions: Vec<Foretold>,
@@ -29,6 +30,7 @@ struct DryObject {
 
 /// One session.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Foretold {
     session: String,
     /// The store would be made.
@@ -40,6 +42,7 @@ struct Foretold {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FirstView {
     /// `execute`, `look` or `rest`.
     act: &'static str,
@@ -50,6 +53,7 @@ struct FirstView {
 
 /// An operation as it would be bound.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct BoundView {
     n: u32,
     key: String,

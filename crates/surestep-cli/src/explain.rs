@@ -18,7 +18,8 @@ use crate::{codes, fails, kinds, log, resolve, rests, view, when};
 const BODY_CHARS_MAX: usize = 400;
 
 #[derive(Serialize)]
-struct PageObject {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct PageObject {
     schema: &'static str,
     subject: String,
     title: String,
@@ -26,7 +27,8 @@ struct PageObject {
 }
 
 #[derive(Serialize)]
-struct OperationObject {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct OperationObject {
     schema: &'static str,
     session: String,
     operation: OperationView,
@@ -37,6 +39,7 @@ struct OperationObject {
 
 /// What the key is made from.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct KeyView {
     key: String,
     formula: &'static str,
@@ -52,6 +55,7 @@ struct KeyView {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct TermsView {
     recovery: surestep::core::RecoveryClass,
     within_ms: Option<u64>,

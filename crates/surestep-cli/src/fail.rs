@@ -30,6 +30,7 @@ pub(crate) struct Fail {
 
 /// What was seen of an attempt and could not be recorded: its receipt must not be lost.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Seen {
     pub(crate) n: u32,
     pub(crate) key: String,
@@ -50,6 +51,7 @@ pub(crate) enum FailKind {
 
 /// A command to type next.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Next {
     /// The exact command, or an instruction where no command can do it.
     pub(crate) command: String,
@@ -60,7 +62,8 @@ pub(crate) struct Next {
 
 /// `surestep.error/1`.
 #[derive(Serialize)]
-struct FailObject<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct FailObject<'a> {
     schema: &'static str,
     code: &'a str,
     exit: u8,

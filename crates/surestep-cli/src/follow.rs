@@ -26,7 +26,8 @@ const LIVE_CHARS_MAX: usize = 78;
 
 /// One line of `--json`: a commit.
 #[derive(Serialize)]
-struct CommitLine<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct CommitLine<'a> {
     schema: &'static str,
     session: &'a str,
     /// The commit's own text, byte for byte: its sum still holds.
@@ -35,7 +36,8 @@ struct CommitLine<'a> {
 
 /// The last line of `--json`.
 #[derive(Serialize)]
-struct EndLine<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct EndLine<'a> {
     schema: &'static str,
     exit: u8,
     session: &'a str,

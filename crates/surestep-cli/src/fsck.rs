@@ -19,7 +19,8 @@ use crate::{fails, restored};
 
 /// `surestep.fsck/1`.
 #[derive(Serialize)]
-struct FsckObject {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct FsckObject {
     schema: &'static str,
     exit: u8,
     root: String,
@@ -35,6 +36,7 @@ struct FsckObject {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FindingView {
     severity: &'static str,
     session: Option<String>,
@@ -45,6 +47,7 @@ struct FindingView {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct RepairView {
     dry_run: bool,
     folder: Option<String>,
@@ -54,6 +57,7 @@ struct RepairView {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct MovedView {
     session: Option<String>,
     from: String,
@@ -62,6 +66,7 @@ struct MovedView {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct WrittenView {
     session: Option<String>,
     file: String,
@@ -69,6 +74,7 @@ struct WrittenView {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct RefusedView {
     session: Option<String>,
     exit: u8,

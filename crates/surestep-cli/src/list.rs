@@ -12,13 +12,15 @@ use crate::view::{self, RestView};
 use crate::{restored, when};
 
 #[derive(Serialize)]
-struct ListObject {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct ListObject {
     schema: &'static str,
     exit: u8,
     sessions: Vec<Listed>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Listed {
     session: String,
     status: &'static str,

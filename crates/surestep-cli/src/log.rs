@@ -12,7 +12,8 @@ use crate::text::{self, line, tick};
 use crate::{restored, view, when};
 
 #[derive(Serialize)]
-struct LogObject {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct LogObject {
     schema: &'static str,
     session: String,
     revision: u64,

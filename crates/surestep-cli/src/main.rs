@@ -34,6 +34,7 @@ mod resolve;
 mod restored;
 mod rests;
 mod run;
+mod schema;
 mod show;
 mod stop;
 mod text;
@@ -147,6 +148,7 @@ async fn command(cx: &Context, command: &Command, refused: Option<&Fail>) -> Res
         Command::Deny(args) => resolve::decide(cx, args, false).await,
         Command::Cancel(args) => resolve::cancel(cx, args).await,
         Command::Explain { what } => explain::explain(cx, what).await,
+        Command::Schema { name } => schema::schema(cx, name.as_deref()),
         Command::Exec(args) => exec::exec(cx, args).await,
         Command::Export(args) => moves::export(cx, args).await,
         Command::Import(args) => moves::import(cx, args).await,

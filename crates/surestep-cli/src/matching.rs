@@ -18,7 +18,8 @@ const LISTED_MAX: usize = 20;
 
 /// `surestep.resolve_matching/1`.
 #[derive(Serialize)]
-struct MatchingObject {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct MatchingObject {
     schema: &'static str,
     exit: u8,
     word: Word,
@@ -29,6 +30,7 @@ struct MatchingObject {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Answered {
     session: String,
     n: u32,

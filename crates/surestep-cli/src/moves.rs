@@ -16,7 +16,8 @@ use crate::view::SessionView;
 use crate::{fails, input, rests, show};
 
 #[derive(Serialize)]
-struct ExportObject<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct ExportObject<'a> {
     schema: &'static str,
     exit: u8,
     session: &'a str,

@@ -22,7 +22,8 @@ use crate::{fails, rests, view, when};
 const TAIL_LINES: usize = 8;
 
 #[derive(Serialize)]
-struct QuestionsObject {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct QuestionsObject {
     schema: &'static str,
     exit: u8,
     questions: Vec<Asked>,
@@ -33,6 +34,7 @@ struct QuestionsObject {
 
 /// One question.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Asked {
     session: String,
     n: u32,
@@ -59,6 +61,7 @@ struct Asked {
 
 /// What came too late for the journal.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct LateView {
     attempt: u32,
     text: String,
@@ -66,6 +69,7 @@ struct LateView {
 
 /// One answer, and what it costs if it is wrong.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Answer {
     word: &'static str,
     command: String,

@@ -14,7 +14,8 @@ use crate::view::{self, RestView};
 use crate::{fails, questions};
 
 #[derive(Serialize)]
-struct AnswerObject {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct AnswerObject {
     schema: &'static str,
     exit: u8,
     session: String,

@@ -14,13 +14,15 @@ use crate::text::{self, line, tick};
 
 /// `surestep.restored/1`.
 #[derive(Serialize)]
-struct RestoredObject {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct RestoredObject {
     schema: &'static str,
     exit: u8,
     sessions: Vec<RestoredView>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct RestoredView {
     session: String,
     found: u64,
@@ -29,7 +31,8 @@ struct RestoredView {
 
 /// `surestep.forget/1`.
 #[derive(Serialize)]
-struct ForgetObject<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct ForgetObject<'a> {
     schema: &'static str,
     exit: u8,
     store: &'a str,

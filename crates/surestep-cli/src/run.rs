@@ -107,7 +107,8 @@ fn begin_again(cx: &Context, mut fail: Fail, session: &SessionId) -> Fail {
 
 /// `surestep.resume/1`.
 #[derive(Serialize)]
-struct ResumeObject {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct ResumeObject {
     schema: &'static str,
     exit: u8,
     sessions: Vec<SessionView>,
@@ -115,6 +116,7 @@ struct ResumeObject {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct ErrorView {
     session: String,
     code: &'static str,

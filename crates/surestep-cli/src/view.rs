@@ -8,6 +8,7 @@ use crate::text;
 
 /// One session, in full: `show`, `run`, and each entry of `resume`.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct SessionView {
     pub(crate) schema: &'static str,
     /// What the command exits with on its account.
@@ -26,6 +27,7 @@ pub(crate) struct SessionView {
 
 /// Why nothing more can be done now.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct RestView {
     /// `finished`, `person`, `until`, `ready`, `no_plan` or `handed_off`.
     pub(crate) kind: &'static str,
@@ -37,6 +39,7 @@ pub(crate) struct RestView {
 
 /// One operation.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct OperationView {
     pub(crate) n: u32,
     pub(crate) key: String,
@@ -57,6 +60,7 @@ pub(crate) struct OperationView {
 
 /// A receipt.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct ReceiptView {
     #[serde(rename = "ref")]
     pub(crate) reference: String,
@@ -65,6 +69,7 @@ pub(crate) struct ReceiptView {
 
 /// A fault.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct FaultView {
     pub(crate) code: String,
     pub(crate) message: String,
@@ -72,6 +77,7 @@ pub(crate) struct FaultView {
 
 /// One piece of evidence about a doubt.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct EvidenceView {
     pub(crate) at: Wall,
     pub(crate) code: String,

@@ -10,6 +10,7 @@ use crate::record::record;
 
 /// How doubt about an operation ends: fixed when its kind is registered, stored when it is bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RecoveryClass {
     /// A reconciler asks the remote.
@@ -22,6 +23,7 @@ pub enum RecoveryClass {
 
 /// Whether a person must say yes before an operation runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Approval {
     /// One yes, bound to exactly what will run.

@@ -15,6 +15,7 @@ use crate::time::{Mark, Pause, Wall};
 
 /// How a turn ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum End {
     /// Every operation succeeded or was skipped.
@@ -329,6 +330,12 @@ macro_rules! entries {
             #[must_use]
             pub const fn tag(&self) -> &'static str {
                 match self { $(Self::$variant(_) => $tag,)* }
+            }
+
+            /// The schema of each entry.
+            #[cfg(feature = "schema")]
+            pub(crate) fn schemas(all: &mut schemars::SchemaGenerator) -> Vec<schemars::Schema> {
+                vec![$(all.subschema_for::<$variant>()),*]
             }
         }
 

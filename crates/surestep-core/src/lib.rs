@@ -53,6 +53,8 @@ mod record;
 mod report;
 mod request;
 mod restored;
+#[cfg(feature = "schema")]
+pub mod schema;
 mod session;
 mod settle;
 mod staged;

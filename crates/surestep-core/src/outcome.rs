@@ -175,6 +175,7 @@ pub enum Finding {
 
 /// Where an outcome came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Via {
     /// The execution said so itself.
@@ -191,6 +192,7 @@ pub enum Via {
 
 /// Which counter a settled attempt without a landing goes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Counts {
     /// An answer: the adapter said that it did not land. Limited by the operation's `attempts`.

@@ -88,11 +88,14 @@ macro_rules! record {
     ) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+        $( #[cfg_attr(feature = "schema", schemars(transform = $crate::schema::Tag($tag)))] )?
         #[allow(unreachable_pub, reason = "some records are private to their module")]
         pub struct $name {
-            $( $(#[$rdoc])* pub $req: $rty, )*
-            $( $(#[$odoc])* pub $opt: Option<$oty>, )*
+            $( $(#[$rdoc])* $( #[cfg_attr(feature = "schema", schemars(rename = $rname))] )? pub $req: $rty, )*
+            $( $(#[$odoc])* $( #[cfg_attr(feature = "schema", schemars(rename = $oname))] )? pub $opt: Option<$oty>, )*
             /// Fields that this version does not know, kept as they are.
+            #[cfg_attr(feature = "schema", schemars(skip))]
             pub extra: $crate::record::Extra,
         }
 

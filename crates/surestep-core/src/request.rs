@@ -9,6 +9,7 @@ use crate::record::record;
 
 /// What the person says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Word {
     /// The doubted attempt landed.

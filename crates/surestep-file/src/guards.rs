@@ -25,6 +25,7 @@ const FAMILY: &str = "surestep.guard/";
 
 /// A record (`surestep.guard/1`), as far as it is needed here: fields that are not known are left alone.
 #[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct Record {
     state: State,
     session: String,
@@ -47,6 +48,7 @@ pub(crate) struct Record {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 enum State {
     Begun,
@@ -55,6 +57,7 @@ enum State {
 
 /// What a record gains after the last reap.
 #[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct End {
     exit: Exit,
     cut: bool,
@@ -65,6 +68,7 @@ struct End {
 
 /// How a command ended.
 #[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 enum Exit {
     Code(i64),
@@ -260,7 +264,7 @@ pub(crate) fn file(place: &Place, op: OpNumber, attempt: Attempt) -> std::path::
 }
 
 impl Record {
-    fn evidence(self) -> Option<Evidence> {
+    pub(crate) fn evidence(self) -> Option<Evidence> {
         let End { exit, cut, stdout, stderr, ended_boot_ms } = self.end?;
         let over = |code: &str, how: String| {
             let (code, cut) = if cut { ("timeout", ", cut at its deadline") } else { (code, "") };

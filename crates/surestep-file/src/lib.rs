@@ -49,6 +49,8 @@ mod repair_home;
 mod repair_session;
 mod rolled;
 mod sealed;
+#[doc(hidden)]
+pub mod side;
 mod store;
 
 pub use disk::{Disk, FileKind, Identity, Stat};

@@ -19,7 +19,8 @@ const LATE_FAMILY: &str = "surestep.late/";
 const REQUEST_FAMILY: &str = "surestep.request/";
 
 #[derive(Serialize, Deserialize)]
-struct LateFile {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(crate) struct LateFile {
     format: String,
     op: OpNumber,
     key: Key,
@@ -35,6 +36,7 @@ struct LateFile {
 }
 
 #[derive(Clone, Copy, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 enum Observed {
     Landed,
@@ -46,7 +48,8 @@ enum Observed {
 }
 
 #[derive(Serialize, Deserialize)]
-struct RequestFile {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(crate) struct RequestFile {
     format: String,
     request: Request,
 }

@@ -64,7 +64,8 @@ pub(crate) enum Place {
 }
 
 #[derive(Serialize, Deserialize)]
-struct MarkFile {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(crate) struct MarkFile {
     format: String,
     store: String,
     session: SessionId,
@@ -74,7 +75,8 @@ struct MarkFile {
 }
 
 #[derive(Serialize, Deserialize)]
-struct RootFile {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(crate) struct RootFile {
     format: String,
     root: String,
     store: String,
@@ -160,13 +162,11 @@ impl Marks {
             self.trouble(&format!("{} cannot be read: {error}", file.display()));
             None
         })?;
-        let read = sealed::open::<MarkFile>(file, &bytes, MARK_FAMILY).and_then(|read| {
-            if read.store == self.store { Ok(read) } else { Err(corrupt(file, 0, "it is another store's")) }
+        let read = parse(file, &bytes).and_then(|(store, mark)| {
+            if store == self.store { Ok(mark) } else { Err(corrupt(file, 0, "it is another store's")) }
         });
         match read {
-            Ok(MarkFile { session, revision, epoch, head, .. }) => {
-                Some(HighMark { session, revision, epoch, head })
-            }
+            Ok(mark) => Some(mark),
             Err(error) => {
                 self.trouble(&error.to_string());
                 None
@@ -242,8 +242,8 @@ impl Marks {
 pub(crate) fn at_root<D: Disk>(disk: &D, folder: &Path, root: &Path) -> Option<String> {
     let file = folder.join("roots").join(format!("{}.json", root_name(root)));
     let bytes = found(disk.read(&file)).ok().flatten()?;
-    let read: RootFile = sealed::open(&file, &bytes, ROOT_FAMILY).ok()?;
-    (read.root == root.to_string_lossy()).then_some(read.store)
+    let (named, store) = parse_root(&file, &bytes).ok()?;
+    (named == root.to_string_lossy()).then_some(store)
 }
 
 /// How many sessions of a store are remembered.
@@ -256,6 +256,18 @@ pub(crate) fn count<D: Disk>(disk: &D, folder: &Path, store: &str) -> usize {
 pub(crate) fn forget_root<D: Disk>(disk: &D, folder: &Path, root: &Path) -> Result<(), StoreError> {
     let file = folder.join("roots").join(format!("{}.json", root_name(root)));
     disk.remove(&file).map_err(crate::fault::io("cannot remove", &file))
+}
+
+/// A mark's file: whose store, and the mark.
+pub(crate) fn parse(file: &Path, bytes: &[u8]) -> Result<(String, HighMark), StoreError> {
+    let MarkFile { store, session, revision, epoch, head, .. } = sealed::open(file, bytes, MARK_FAMILY)?;
+    Ok((store, HighMark { session, revision, epoch, head }))
+}
+
+/// A root's record: the root and its store.
+pub(crate) fn parse_root(file: &Path, bytes: &[u8]) -> Result<(String, String), StoreError> {
+    let RootFile { root, store, .. } = sealed::open(file, bytes, ROOT_FAMILY)?;
+    Ok((root, store))
 }
 
 fn folder_of(folder: &Path, store: &str) -> PathBuf {

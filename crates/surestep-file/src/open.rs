@@ -40,7 +40,8 @@ impl Default for Options {
 }
 
 #[derive(Serialize, Deserialize)]
-struct StoreFile {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(crate) struct StoreFile {
     format: String,
     id: String,
 }
@@ -251,16 +252,21 @@ pub(crate) fn read_id<D: Disk>(disk: &D, layout: &Layout) -> Result<Option<Strin
             Some(_) | None => Ok(None),
         };
     };
-    let text = json::text(&bytes).map_err(|error| corrupt(&file, error.offset, error.why.to_string()))?;
+    parse_id(&file, &bytes).map(Some)
+}
+
+/// The id in a store's own file.
+pub(crate) fn parse_id(file: &Path, bytes: &[u8]) -> Result<String, StoreError> {
+    let text = json::text(bytes).map_err(|error| corrupt(file, error.offset, error.why.to_string()))?;
     json::check(text, json::DEPTH_FILE_MAX)
-        .map_err(|error| corrupt(&file, error.offset, error.why.to_string()))?;
+        .map_err(|error| corrupt(file, error.offset, error.why.to_string()))?;
     let StoreFile { format, id } =
-        serde_json::from_str(text).map_err(|error| corrupt(&file, error.column(), error.to_string()))?;
-    sealed::known(&file, &format, FAMILY)?;
+        serde_json::from_str(text).map_err(|error| corrupt(file, error.column(), error.to_string()))?;
+    sealed::known(file, &format, FAMILY)?;
     if id.is_empty() || id.len() > 100 || !id.bytes().all(|b| b.is_ascii_alphanumeric()) {
         return Err(corrupt(file, 0, "its `id` is not one that a store has"));
     }
-    Ok(Some(id))
+    Ok(id)
 }
 
 fn make_id<D: Disk>(disk: &D, layout: &Layout, id: String) -> Result<String, StoreError> {

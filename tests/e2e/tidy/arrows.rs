@@ -9,7 +9,7 @@ use super::{Page, assert_none, assert_seen, pages, root};
 
 /// Each crate's normal dependencies, all of them: ours first. Another arrow is a decision, so it is made here.
 const ARROWS: &[(&str, &[&str], &[&str])] = &[
-    ("surestep-core", &[], &["jiff", "serde", "serde_json", "sha2", "thiserror"]),
+    ("surestep-core", &[], &["jiff", "schemars", "serde", "serde_json", "sha2", "thiserror"]),
     (
         "surestep",
         &["surestep-core"],
@@ -18,7 +18,7 @@ const ARROWS: &[(&str, &[&str], &[&str])] = &[
     (
         "surestep-file",
         &["surestep"],
-        &["async-trait", "fs2", "rustix", "serde", "serde_json", "thiserror", "tokio", "tracing"],
+        &["async-trait", "fs2", "rustix", "schemars", "serde", "serde_json", "thiserror", "tokio", "tracing"],
     ),
     (
         "surestep-effects",
@@ -50,11 +50,18 @@ const ARROWS: &[(&str, &[&str], &[&str])] = &[
 const FEATURES: &[(&str, &str, &[&str])] =
     &[("surestep-core", "serde_json", &["raw_value"]), ("surestep", "tokio", &["rt", "time"])];
 
+/// Packages outside the workspace, which cargo does not list with it.
+const OUTSIDE: &[&str] = &["tests/fuzz/"];
+
 fn metadata() -> Value {
+    metadata_of("")
+}
+
+fn metadata_of(package: &str) -> Value {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
         .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
-        .current_dir(root())
+        .current_dir(root().join(package))
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -71,10 +78,15 @@ fn text(value: &Value) -> &str {
 
 /// The root file of every target of the workspace, from the workspace's root.
 pub(crate) fn target_roots() -> Vec<String> {
-    let metadata = metadata();
-    let prefix = format!("{}/", text(&metadata["workspace_root"]));
-    let targets = list(&metadata["packages"]).iter().flat_map(|package| list(&package["targets"]).to_owned());
-    targets.filter_map(|target| text(&target["src_path"]).strip_prefix(&prefix).map(str::to_owned)).collect()
+    let mut roots = Vec::new();
+    for package in OUTSIDE.iter().copied().chain([""]) {
+        let metadata = metadata_of(package);
+        let prefix = format!("{}/", text(&metadata["workspace_root"]));
+        let targets = list(&metadata["packages"]).iter().flat_map(|package| list(&package["targets"]));
+        let paths = targets.filter_map(|target| text(&target["src_path"]).strip_prefix(&prefix));
+        roots.extend(paths.map(|path| format!("{package}{path}")));
+    }
+    roots
 }
 
 /// Normal dependencies by crate, each with the features that are asked for.

@@ -224,7 +224,7 @@ fn links_lead_somewhere() {
 #[test]
 fn nothing_names_where_it_was_written() {
     let here = root().display().to_string();
-    let pages: Vec<_> = pages().into_iter().filter(|p| p.path != "Cargo.lock").collect();
+    let pages: Vec<_> = pages().into_iter().filter(|p| !p.path.ends_with("Cargo.lock")).collect();
     assert_none(&pages.iter().flat_map(|p| ours_only(p, &here)).collect::<Vec<_>>());
 
     for bad in [

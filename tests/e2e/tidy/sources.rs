@@ -219,7 +219,9 @@ fn sources_have_at_most_400_lines() {
 
 #[test]
 fn nothing_is_left_to_be_done() {
-    assert_none(&pages().iter().filter(|p| p.path != "Cargo.lock").flat_map(leftovers).collect::<Vec<_>>());
+    assert_none(
+        &pages().iter().filter(|p| !p.path.ends_with("Cargo.lock")).flat_map(leftovers).collect::<Vec<_>>(),
+    );
 
     for bad in [concat!("// TO", "DO: x"), concat!("FIX", "ME"), concat!("(X", "XX)"), concat!("todo", "!()")]
     {

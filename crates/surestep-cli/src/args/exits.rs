@@ -57,6 +57,8 @@ pub(super) const CANCEL: &str = exits!(
 pub(super) const EXPLAIN: &str =
     exits!(codes: "0 done · 2 no such code or kind · 8 damaged · 10 no such operation · 11 store");
 
+pub(super) const SCHEMA: &str = exits!(codes: "0 done · 2 no such schema");
+
 pub(super) const DOCTOR: &str = exits!(
     "It only looks, and makes nothing. Warnings do not change the exit code.",
     codes: "0 no problem · 2 settings or machine · 7 newer store · 8 damaged · 11 store"

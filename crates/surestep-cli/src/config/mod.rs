@@ -47,6 +47,7 @@ pub(crate) struct Config {
 
 /// How a file was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Found {
     /// `--config` named it.
@@ -59,6 +60,7 @@ pub(crate) enum Found {
 
 /// What may be changed of a kind's terms.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct KindTerms {
     /// How long a landing may stay invisible, in milliseconds; without effect on what is local.
     pub(crate) lag_ms: Option<u64>,
@@ -70,6 +72,7 @@ pub(crate) struct KindTerms {
 
 /// Where secrets come from. Never a secret itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Secrets {
     /// The variable `PREFIX` + `NAME`.

@@ -28,7 +28,8 @@ use crate::{duration, fails, view};
 const WAIT: &str = "--wait=15s";
 
 #[derive(Serialize)]
-struct DemoObject {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct DemoObject {
     schema: &'static str,
     exit: u8,
     check: bool,
@@ -42,12 +43,14 @@ struct DemoObject {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct KillView {
     after: &'static str,
     guard: bool,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Landing {
     what: &'static str,
     count: usize,

@@ -20,6 +20,7 @@ use crate::text::{self, line, tick};
 
 /// What one look found.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Check {
     name: &'static str,
     level: Level,
@@ -31,6 +32,7 @@ struct Check {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 enum Level {
     Ok,
@@ -39,7 +41,8 @@ enum Level {
 }
 
 #[derive(Serialize)]
-struct DoctorObject<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct DoctorObject<'a> {
     schema: &'static str,
     exit: u8,
     version: &'static str,
@@ -49,6 +52,7 @@ struct DoctorObject<'a> {
 
 /// What holds for this command line, wherever it comes from.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct SettingsView<'a> {
     file: Option<String>,
     found: Option<Found>,

@@ -1,0 +1,8 @@
+//! Fuzz target: `commit` (tests/fuzz/targets/properties.rs).
+#![no_main]
+
+mod properties;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    properties::run("commit", data);
+});

@@ -1,0 +1,8 @@
+//! Fuzz target: `plan` (tests/fuzz/targets/properties.rs).
+#![no_main]
+
+mod properties;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    properties::run("plan", data);
+});
