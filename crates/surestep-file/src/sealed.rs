@@ -4,6 +4,7 @@
 
 use std::path::Path;
 
+use surestep::core::commit::{FormatVersion, format_version};
 use surestep::core::json::{self, DEPTH_FILE_MAX};
 use surestep::{Digest, StoreError};
 
@@ -49,12 +50,12 @@ pub(crate) fn open<T: serde::de::DeserializeOwned>(
 
 /// Whether a format is of a family, in the version that is read here.
 pub(crate) fn known(file: &Path, format: &str, family: &str) -> Result<(), StoreError> {
-    match format.strip_prefix(family).map(str::parse::<u32>) {
-        Some(Ok(1)) => Ok(()),
-        Some(Ok(newer)) if newer > 1 => Err(StoreError::TooNew {
+    match format_version(format, family) {
+        Some(FormatVersion::Ours) => Ok(()),
+        Some(FormatVersion::Newer) => Err(StoreError::TooNew {
             file: file.to_owned(),
             what: format!("its format is `{format}`, this version reads `{family}1`"),
         }),
-        Some(_) | None => Err(corrupt(file, 0, format!("its format is `{format}`, not `{family}1`"))),
+        None => Err(corrupt(file, 0, format!("its format is `{format}`, not `{family}1`"))),
     }
 }
