@@ -26,16 +26,11 @@ pub(crate) fn open<T: serde::de::DeserializeOwned>(
     bytes: &[u8],
     family: &str,
 ) -> Result<T, StoreError> {
-    #[derive(serde::Deserialize)]
-    struct Format {
-        format: String,
-    }
     let broken = |error: json::JsonError| corrupt(file, error.offset, error.why.to_string());
     let shape = |error: serde_json::Error| corrupt(file, error.column(), error.to_string());
     let text = json::text(bytes).map_err(broken)?;
     json::check(text, DEPTH_FILE_MAX).map_err(broken)?;
-    let Format { format } = serde_json::from_str(text).map_err(shape)?;
-    known(file, &format, family)?;
+    known(file, &format(file, text)?, family)?;
     let (head, sum) = text
         .rfind(",\"sum\":\"")
         .and_then(|at| Some((text.get(..at)?, text.get(at + 8..)?.strip_suffix("\"}")?)))
@@ -46,6 +41,17 @@ pub(crate) fn open<T: serde::de::DeserializeOwned>(
         return Err(corrupt(file, 0, format!("the text has digest {found}, its `sum` says {sum}")));
     }
     serde_json::from_str(&bare).map_err(shape)
+}
+
+/// An object's format, read before any other field: those a newer version may have changed.
+pub(crate) fn format(file: &Path, text: &str) -> Result<String, StoreError> {
+    #[derive(serde::Deserialize)]
+    struct Format {
+        format: String,
+    }
+    serde_json::from_str(text)
+        .map(|Format { format }| format)
+        .map_err(|error| corrupt(file, error.column(), error.to_string()))
 }
 
 /// Whether a format is of a family, in the version that is read here.
