@@ -134,7 +134,8 @@ impl Commit {
         }
         let fields: CommitFields = serde_json::from_str(&bare).map_err(|e| {
             let why = e.to_string();
-            if why.contains(UNKNOWN_ENTRY) {
+            // At its start: what a damaged value says for itself stands further in.
+            if why.starts_with(UNKNOWN_ENTRY) {
                 CommitError::TooNew { what: why }
             } else {
                 CommitError::Shape { why }
@@ -211,12 +212,34 @@ pub(crate) fn check_format(fields: &Extra, family: &str) -> Result<(), BadFormat
     let Some(format) = found.and_then(|(_, value)| serde_json::from_str::<String>(value.get()).ok()) else {
         return Err(BadFormat::Other(format!("it has no `format` (`{family}1` was expected)")));
     };
-    match format.strip_prefix(family).map(str::parse::<u32>) {
-        Some(Ok(1)) => Ok(()),
-        Some(Ok(n)) if n > 1 => {
+    match format_version(&format, family) {
+        Some(FormatVersion::Ours) => Ok(()),
+        Some(FormatVersion::Newer) => {
             Err(BadFormat::Newer(format!("its format is `{format}`, this version reads `{family}1`")))
         }
-        Some(_) | None => Err(BadFormat::Other(format!("its format is `{format}`, not `{family}1`"))),
+        None => Err(BadFormat::Other(format!("its format is `{format}`, not `{family}1`"))),
+    }
+}
+
+/// Which version of its family a stored format is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FormatVersion {
+    /// The one that this crate reads and writes.
+    Ours,
+    /// A later one, however large its number.
+    Newer,
+}
+
+/// Reads the version out of a format like `surestep.commit/1`; `None` where it is none of that family. The number is
+/// written in one way only: no sign, no leading zero, no fraction.
+#[must_use]
+pub fn format_version(format: &str, family: &str) -> Option<FormatVersion> {
+    let number = format.strip_prefix(family)?;
+    let digits = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
+    match number {
+        "1" => Some(FormatVersion::Ours),
+        _ if digits && !number.starts_with('0') => Some(FormatVersion::Newer),
+        _ => None,
     }
 }
 

@@ -260,9 +260,9 @@ pub(crate) fn parse_id(file: &Path, bytes: &[u8]) -> Result<String, StoreError> 
     let text = json::text(bytes).map_err(|error| corrupt(file, error.offset, error.why.to_string()))?;
     json::check(text, json::DEPTH_FILE_MAX)
         .map_err(|error| corrupt(file, error.offset, error.why.to_string()))?;
-    let StoreFile { format, id } =
+    sealed::known(file, &sealed::format(file, text)?, FAMILY)?;
+    let StoreFile { id, .. } =
         serde_json::from_str(text).map_err(|error| corrupt(file, error.column(), error.to_string()))?;
-    sealed::known(file, &format, FAMILY)?;
     if id.is_empty() || id.len() > 100 || !id.bytes().all(|b| b.is_ascii_alphanumeric()) {
         return Err(corrupt(file, 0, "its `id` is not one that a store has"));
     }

@@ -4,6 +4,7 @@
 
 use std::path::Path;
 
+use surestep::core::commit::{FormatVersion, format_version};
 use surestep::core::json::{self, DEPTH_FILE_MAX};
 use surestep::{Digest, StoreError};
 
@@ -25,16 +26,11 @@ pub(crate) fn open<T: serde::de::DeserializeOwned>(
     bytes: &[u8],
     family: &str,
 ) -> Result<T, StoreError> {
-    #[derive(serde::Deserialize)]
-    struct Format {
-        format: String,
-    }
     let broken = |error: json::JsonError| corrupt(file, error.offset, error.why.to_string());
     let shape = |error: serde_json::Error| corrupt(file, error.column(), error.to_string());
     let text = json::text(bytes).map_err(broken)?;
     json::check(text, DEPTH_FILE_MAX).map_err(broken)?;
-    let Format { format } = serde_json::from_str(text).map_err(shape)?;
-    known(file, &format, family)?;
+    known(file, &format(file, text)?, family)?;
     let (head, sum) = text
         .rfind(",\"sum\":\"")
         .and_then(|at| Some((text.get(..at)?, text.get(at + 8..)?.strip_suffix("\"}")?)))
@@ -47,14 +43,25 @@ pub(crate) fn open<T: serde::de::DeserializeOwned>(
     serde_json::from_str(&bare).map_err(shape)
 }
 
+/// An object's format, read before any other field: those a newer version may have changed.
+pub(crate) fn format(file: &Path, text: &str) -> Result<String, StoreError> {
+    #[derive(serde::Deserialize)]
+    struct Format {
+        format: String,
+    }
+    serde_json::from_str(text)
+        .map(|Format { format }| format)
+        .map_err(|error| corrupt(file, error.column(), error.to_string()))
+}
+
 /// Whether a format is of a family, in the version that is read here.
 pub(crate) fn known(file: &Path, format: &str, family: &str) -> Result<(), StoreError> {
-    match format.strip_prefix(family).map(str::parse::<u32>) {
-        Some(Ok(1)) => Ok(()),
-        Some(Ok(newer)) if newer > 1 => Err(StoreError::TooNew {
+    match format_version(format, family) {
+        Some(FormatVersion::Ours) => Ok(()),
+        Some(FormatVersion::Newer) => Err(StoreError::TooNew {
             file: file.to_owned(),
             what: format!("its format is `{format}`, this version reads `{family}1`"),
         }),
-        Some(_) | None => Err(corrupt(file, 0, format!("its format is `{format}`, not `{family}1`"))),
+        None => Err(corrupt(file, 0, format!("its format is `{format}`, not `{family}1`"))),
     }
 }

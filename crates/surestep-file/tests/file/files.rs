@@ -160,9 +160,18 @@ async fn a_store_knows_itself_and_refuses_another_format() {
 
     let whole = std::fs::read_to_string(&file).unwrap();
     let again = || FileStore::options().allow_volatile(true).open(&root);
-    std::fs::write(&file, whole.replace("store/1", "store/2")).unwrap();
-    assert!(matches!(again(), Err(StoreError::TooNew { .. })));
-    for damage in ["", "{}", "[]", &whole[..20], &whole.replace("surestep", "other")] {
+    // A newer version may have changed every other field: its number is looked at first.
+    for newer in ["store/2", "store/4294967296"].map(|new| whole.replace("store/1", new)) {
+        for text in [newer.replace("\"id\"", "\"ids\""), newer] {
+            std::fs::write(&file, &text).unwrap();
+            assert!(matches!(again(), Err(StoreError::TooNew { .. })), "{text}");
+        }
+    }
+    let other = ["store/+1", "store/01", "store/0"].map(|other| whole.replace("store/1", other));
+    for damage in ["", "{}", "[]", &whole[..20], &whole.replace("surestep", "other")]
+        .into_iter()
+        .chain(other.iter().map(String::as_str))
+    {
         std::fs::write(&file, damage).unwrap();
         assert!(matches!(again(), Err(StoreError::Corrupt { .. })), "{damage}");
     }
