@@ -207,6 +207,14 @@ pub enum PlanError {
         /// The digest of the offered one.
         offered: Digest,
     },
+    /// Its messages do not pair: each call has one result, in this plan or once its turn is over.
+    #[error("`{path}`: {why}")]
+    Unpaired {
+        /// Where.
+        path: String,
+        /// What does not pair.
+        why: String,
+    },
     /// The plan names a turn that cannot be opened now.
     #[error("the plan is for turn {offered}, and the session stands at turn {current} ({})", if *finished { "finished" } else { "not finished" })]
     TurnOrder {

@@ -63,11 +63,10 @@ impl Engine {
                 no_room = Some(source);
             }
         }
-        let blobs: Vec<Blob> =
-            staged.content().iter().map(|text| Blob::of(text.clone().into_bytes())).collect();
         let revision = staged.commit().revision();
         let span = tracing::info_span!("surestep.commit", revision = %revision);
-        let published = self.store.publish(&hands.hold, staged.commit(), &blobs).instrument(span).await;
+        let published =
+            self.store.publish(&hands.hold, staged.commit(), &blobs(&staged)).instrument(span).await;
         match published {
             Ok(()) => {
                 hands.observed = None;
@@ -198,6 +197,11 @@ impl Engine {
         }
         std::future::pending::<()>().await;
     }
+}
+
+/// The content that a commit names by digest.
+pub(crate) fn blobs(staged: &Staged) -> Vec<Blob> {
+    staged.content().iter().map(|text| Blob::of(text.clone().into_bytes())).collect()
 }
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
