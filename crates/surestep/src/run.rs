@@ -80,7 +80,15 @@ impl Engine {
                 self.take_anew(staged, hands, now).await
             }
             Err(PublishError::Taken { .. }) => Err(self.fenced(staged.into_epoch(), hands).await),
-            Err(PublishError::NotCommitted(source)) => Err(self.not_recorded(source, hands, false).await),
+            Err(PublishError::NotCommitted(source)) => {
+                // Room was made for the settle; the results that end the turn can come later.
+                if let Some(settle) = staged.without_results()?
+                    && self.store.publish(&hands.hold, settle.commit(), &blobs(&settle)).await.is_ok()
+                {
+                    hands.observed = None;
+                }
+                Err(self.not_recorded(source, hands, false).await)
+            }
             Err(PublishError::Indeterminate(source)) => {
                 self.after_indeterminate(staged, source, hands, now).await
             }
