@@ -254,6 +254,10 @@ pub(crate) fn of_plan(cx: &Context, error: &PlanError, session: Option<&SessionI
         PlanError::OtherSession { session, .. } => {
             fail.state(nothing).next_if(cx.command(&["show", session.as_str()]), "the session that was named")
         }
+        PlanError::Unpaired { .. } => fail
+            .why("each call in the conversation has exactly one result; a plan adds only messages that are new")
+            .state(nothing)
+            .next_if(cx.again.clone(), "after correcting the plan's `conversation`"),
         PlanError::TooNew { .. } => newer_next(fail.state(nothing)),
         PlanError::Json(_)
         | PlanError::Shape { .. }

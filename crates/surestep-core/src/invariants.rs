@@ -1,4 +1,5 @@
-//! The invariants I1 to I9, checked over a journal from its entries alone, without the fold that the machine uses.
+//! The invariants, checked over a journal without the fold that the machine uses: I1 to I9 from its entries alone, I10
+//! from what was said.
 //!
 //! For test kits and for `fsck`: one function a property, all of them after every event.
 
@@ -7,9 +8,11 @@ use std::collections::BTreeMap;
 use crate::bound::BoundOperation;
 use crate::bound::RecoveryClass;
 use crate::commit::Commit;
+use crate::conversation::parts;
 use crate::entry::{End, Entry};
 use crate::ids::{Attempt, Epoch, OpNumber};
 use crate::outcome::Via;
+use crate::record::Raw;
 
 /// A journal that breaks an invariant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -52,6 +55,56 @@ pub fn check(commits: &[Commit]) -> Result<(), Broken> {
     invariant_i6_epochs_never_fall(commits)?;
     let bound = invariant_i3_keys_are_fixed_at_bind(commits)?;
     invariants_of_operations(commits, &bound)
+}
+
+/// Checks I10 over a whole journal and all that was said, in its order: no call id twice, no result without its call, no
+/// second result, and when a turn finishes, none missing. A journal from before this was enforced may break it.
+///
+/// # Errors
+/// The first place where it is broken.
+pub fn check_conversation(commits: &[Commit], messages: &[Raw]) -> Result<(), Broken> {
+    let mut left = messages.iter();
+    let mut results: BTreeMap<String, u32> = BTreeMap::new();
+    for commit in commits {
+        for entry in commit.entries() {
+            if let Entry::Said(said) = entry {
+                for _ in 0..said.messages {
+                    let message = left.next().ok_or_else(|| broken("I10", commit, "a message is missing"))?;
+                    for part in parts(message) {
+                        let call = part.call.is_some();
+                        let count = results.get_mut(&part.id).map(|count| {
+                            *count += u32::from(!call);
+                            *count
+                        });
+                        let id = &part.id;
+                        match (call, count) {
+                            (true, None) => drop(results.insert(part.id, 0)),
+                            (false, Some(1)) => {}
+                            (true, Some(_)) => {
+                                return Err(broken("I10", commit, format!("two calls `{id}`")));
+                            }
+                            (false, None) => return Err(broken("I10", commit, format!("no call `{id}`"))),
+                            (false, Some(n)) => {
+                                return Err(broken("I10", commit, format!("{n} results for call `{id}`")));
+                            }
+                        }
+                    }
+                }
+            } else if let Entry::Finished(_) = entry
+                && let Some((id, _)) = results.iter().find(|(_, count)| **count == 0)
+            {
+                return Err(broken(
+                    "I10",
+                    commit,
+                    format!("the turn is over, and call `{id}` has no result"),
+                ));
+            }
+        }
+    }
+    match left.next() {
+        None => Ok(()),
+        Some(_) => commits.last().map_or(Ok(()), |last| Err(broken("I10", last, "a message too many"))),
+    }
 }
 
 fn broken(invariant: &'static str, commit: &Commit, how: impl Into<String>) -> Broken {

@@ -16,6 +16,8 @@ pub const RECEIPT_BYTES_MAX: usize = 16 << 10;
 pub const RECEIPT_REF_BYTES_MAX: usize = 1 << 10;
 /// A fault's message, in bytes; it is cut at a character border.
 pub const FAULT_BYTES_MAX: usize = 4 << 10;
+/// A receipt's `detail` that is repeated in a call's result, in bytes; a longer one is left out there.
+pub const RESULT_DETAIL_BYTES_MAX: usize = 2 << 10;
 /// Room that is reserved for a settle before its effect starts, in bytes.
 pub const SETTLE_BYTES_RESERVED: u64 = 64 << 10;
 

@@ -209,6 +209,14 @@ pub enum PlanError {
         /// The digest of the offered one.
         offered: Digest,
     },
+    /// Its messages do not pair: each call has one result, in this plan or once its turn is over.
+    #[error("`{path}`: {why}")]
+    Unpaired {
+        /// Where.
+        path: String,
+        /// What does not pair.
+        why: String,
+    },
     /// The plan names a turn that cannot be opened now.
     #[error("the plan is for turn {offered}, and {}", stands(*current, *finished))]
     TurnOrder {

@@ -97,6 +97,36 @@ impl Staged {
         Ok(self)
     }
 
+    /// The same commit without the results that end its turn, letting the session go: for when there is no room for
+    /// them, and an attempt to settle. `None` where there are no results in it, or nothing to settle.
+    ///
+    /// # Errors
+    /// As [`Turn::next`].
+    pub fn without_results(mut self) -> Result<Option<Self>, Misfit> {
+        let mut fields = self.commit.into_fields();
+        let last = fields.entries.iter().position(|entry| matches!(entry, Entry::Finished(_)));
+        let Some(at) = last.and_then(|finished| finished.checked_sub(1)) else { return Ok(None) };
+        let Some(Entry::Said(said)) = fields.entries.get(at) else { return Ok(None) };
+        let messages = said.messages as usize;
+        fields.entries.truncate(at);
+        if !fields.entries.iter().any(|e| matches!(e, Entry::Succeeded(_) | Entry::Failed(_))) {
+            return Ok(None);
+        }
+        let envelope = &mut self.turn.envelope;
+        envelope.conversation.truncate(envelope.conversation.len().saturating_sub(messages));
+        envelope.session.said.pop();
+        if let Some(turn) = envelope.session.turns.last_mut() {
+            turn.ended = None;
+        }
+        envelope.session.owner = Some((self.turn.me.hold.clone(), self.turn.me.owner.clone()));
+        self.turn.content.pop();
+        self.turn.pending = fields.entries;
+        self.turn.push(Released { extra: Extra::default() }.into(), &self.now)?;
+        let entries = std::mem::take(&mut self.turn.pending);
+        self.commit = seal(self.turn.session(), entries, &self.now)?;
+        Ok(Some(self))
+    }
+
     /// The commit is durable: goes on.
     #[must_use]
     pub fn committed(self) -> Turn {

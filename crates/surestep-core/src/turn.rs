@@ -16,7 +16,7 @@
 use std::collections::BTreeSet;
 
 use crate::absence::Proof;
-use crate::entry::{Bound, Doubted, Entry, Finished, Intended, Opened, Released, Said};
+use crate::entry::{Bound, Doubted, Entry, Finished, Intended, Opened, Released};
 use crate::envelope::Envelope;
 use crate::fold::Context;
 use crate::handed::{Doubt, Intent};
@@ -124,6 +124,7 @@ impl Turn {
         if self.envelope.compare(plan)? == crate::envelope::Compared::ToBind {
             let session = &self.envelope.session;
             let bound = plan.bind(&session.id, terms, &session.occurrences)?;
+            self.envelope.pairs_with(plan)?;
             self.offered = Some(Offered {
                 bound,
                 agent: plan.agent.clone().unwrap_or_default(),
@@ -198,6 +199,7 @@ impl Turn {
             }
             Need::Finish(outcome) => {
                 if let Some((lane, turn)) = self.session().turn().map(|t| (t.lane, t.number)) {
+                    self.give_results(None)?;
                     self.push(Finished { lane, turn, outcome, extra: Extra::default() }.into(), now)?;
                 }
                 self.next(now)
@@ -298,13 +300,9 @@ impl Turn {
     fn bind(&mut self) -> Result<(), Misfit> {
         let Some(offered) = self.offered.take() else { return Ok(()) };
         let at = Context { revision: self.session().revision.next(), at: crate::time::Wall::from_unix_ms(0) };
-        if let Some((text, messages)) = offered.said {
-            let digest = crate::ids::Digest::of(text.as_bytes());
-            let said = Said { digest, messages, bytes: text.len() as u64, extra: Extra::default() };
-            self.envelope.say(&text);
-            self.content.push(text);
-            self.envelope.session.apply(&Entry::Said(said.clone()), at)?;
-            self.pending.push(said.into());
+        self.give_results(offered.said.as_ref().map(|(list, _)| list.as_str()))?;
+        if let Some((list, messages)) = offered.said {
+            self.say(list, messages)?;
         }
         self.envelope.session.apply(&Entry::Bound(offered.bound.clone()), at)?;
         self.pending.push(offered.bound.into());
@@ -358,6 +356,7 @@ impl Turn {
         if let (Need::Finish(outcome), Some((lane, turn))) =
             (&need, self.session().turn().map(|t| (t.lane, t.number)))
         {
+            self.give_results(None)?;
             self.push(Finished { lane, turn, outcome: *outcome, extra: Extra::default() }.into(), now)?;
         }
         let why = self.standing(now);

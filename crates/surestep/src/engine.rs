@@ -103,6 +103,8 @@ impl Engine {
             (Some(plan), Some(Compared::ToBind)) => {
                 let terms = self.registry.terms(plan, self.dir.as_deref(), self.allow.as_deref())?;
                 plan.bind(&session, &terms, &loaded.envelope.session().occurrences)?;
+                loaded.envelope = self.with_conversation(loaded.envelope).await?;
+                loaded.envelope.pairs_with(plan)?;
                 Some(terms)
             }
             _ => None,
@@ -126,10 +128,6 @@ impl Engine {
             return self.step_of(loaded.envelope, &envelope, rest).await;
         }
         check(&loaded)?;
-        if terms.is_some() {
-            // What the plan adds is said after what was said before.
-            loaded.envelope = self.with_conversation(loaded.envelope).await?;
-        }
         let mut hands = Hands::new(hold, plan.zip(terms));
         let requests = std::mem::take(&mut loaded.requests);
         let turn = self.fold(self.take_up(loaded, &hands)?, &requests, &mut hands);
@@ -272,10 +270,12 @@ impl Engine {
     /// Fetches what was said, where the envelope does not have it yet.
     pub(crate) async fn with_conversation(&self, mut envelope: Envelope) -> Result<Envelope, StepError> {
         let session = envelope.session().id.clone();
-        if !envelope.conversation().is_empty() {
-            return Ok(envelope);
-        }
+        let mut here = envelope.conversation().len();
         for said in envelope.session().said.clone() {
+            if let Some(rest) = here.checked_sub(said.messages as usize) {
+                here = rest;
+                continue;
+            }
             let source = |source| StepError::Store { source, observed: None, indeterminate: false };
             let bytes = self.store.blob(&session, &said.digest).await.map_err(source)?;
             envelope.say(&String::from_utf8_lossy(&bytes));

@@ -80,6 +80,9 @@ impl Engine {
         loaded.proof.predecessor_dead = hold.proof.predecessor_dead;
         loaded.proof.machine.clone_from(&hold.proof.machine);
         loaded.proof.unfinished.clone_from(&hold.proof.unfinished);
+        // What a turn says, it says after what was said before; and when it ends, each call has its result.
+        let read = std::mem::replace(&mut loaded.envelope, Envelope::new(session.clone()));
+        loaded.envelope = self.with_conversation(read).await?;
         Ok(())
     }
 

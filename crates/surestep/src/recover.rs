@@ -5,6 +5,7 @@ use surestep_core::{Call, Epoch, Evidence, Fault, Next, Now, Outcome, Staged, Tu
 use crate::engine::{Engine, Hands};
 use crate::error::{Observed, StepError};
 use crate::load::Loaded;
+use crate::run::blobs;
 use crate::store::{Hold, PublishError, StoreError};
 
 impl Engine {
@@ -173,7 +174,7 @@ impl Engine {
         }
         match turn.let_go(now) {
             Ok(Next::Commit(again)) => {
-                let published = self.store.publish(&hands.hold, again.commit(), &[]).await;
+                let published = self.store.publish(&hands.hold, again.commit(), &blobs(&again)).await;
                 match published {
                     Ok(()) => {
                         hands.observed = None;

@@ -63,11 +63,10 @@ impl Engine {
                 no_room = Some(source);
             }
         }
-        let blobs: Vec<Blob> =
-            staged.content().iter().map(|text| Blob::of(text.clone().into_bytes())).collect();
         let revision = staged.commit().revision();
         let span = tracing::info_span!("surestep.commit", revision = %revision);
-        let published = self.store.publish(&hands.hold, staged.commit(), &blobs).instrument(span).await;
+        let published =
+            self.store.publish(&hands.hold, staged.commit(), &blobs(&staged)).instrument(span).await;
         match published {
             Ok(()) => {
                 hands.observed = None;
@@ -81,7 +80,15 @@ impl Engine {
                 self.take_anew(staged, hands, now).await
             }
             Err(PublishError::Taken { .. }) => Err(self.fenced(staged.into_epoch(), hands).await),
-            Err(PublishError::NotCommitted(source)) => Err(self.not_recorded(source, hands, false).await),
+            Err(PublishError::NotCommitted(source)) => {
+                // Room was made for the settle; the results that end the turn can come later.
+                if let Some(settle) = staged.without_results()?
+                    && self.store.publish(&hands.hold, settle.commit(), &blobs(&settle)).await.is_ok()
+                {
+                    hands.observed = None;
+                }
+                Err(self.not_recorded(source, hands, false).await)
+            }
             Err(PublishError::Indeterminate(source)) => {
                 self.after_indeterminate(staged, source, hands, now).await
             }
@@ -198,6 +205,11 @@ impl Engine {
         }
         std::future::pending::<()>().await;
     }
+}
+
+/// The content that a commit names by digest.
+pub(crate) fn blobs(staged: &Staged) -> Vec<Blob> {
+    staged.content().iter().map(|text| Blob::of(text.clone().into_bytes())).collect()
 }
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {

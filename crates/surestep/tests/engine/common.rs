@@ -685,10 +685,23 @@ impl World {
         self.entries().await.iter().map(Entry::tag).collect()
     }
 
+    /// What was said, from the stored content.
+    pub(crate) async fn said(&self, commits: &[Commit]) -> Vec<surestep::core::Raw> {
+        let mut envelope = self.bare();
+        for entry in commits.iter().flat_map(Commit::entries) {
+            if let Entry::Said(said) = entry {
+                let bytes = self.store.inner.blob(&self.session, &said.digest).await.unwrap();
+                envelope.say(std::str::from_utf8(&bytes).unwrap());
+            }
+        }
+        envelope.conversation().to_vec()
+    }
+
     /// The journal folded anew, and its invariants.
     pub(crate) async fn check(&self) -> Envelope {
         let commits = self.commits().await;
         invariants::check(&commits).unwrap();
+        invariants::check_conversation(&commits, &self.said(&commits).await).unwrap();
         Envelope::from_commits(self.session.clone(), commits).unwrap()
     }
 

@@ -14,8 +14,9 @@
 )]
 
 mod answers; // a person's words
-mod commits; // a commit fails: what is known is kept, what was not sent is not in doubt
+mod commits;
 mod common;
+mod conversation; // a commit fails: what is known is kept, what was not sent is not in doubt
 mod doubt; // it errored is not it did not happen
 mod examples; // the examples run
 mod mailbox;
