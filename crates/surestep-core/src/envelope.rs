@@ -164,7 +164,7 @@ impl Envelope {
         &self.commits
     }
 
-    /// What was said, as raw JSON messages.
+    /// What was said, as raw JSON messages: what is kept. For a model, see [`Envelope::conversation_with_results`].
     #[must_use]
     pub fn conversation(&self) -> &[Raw] {
         &self.conversation

@@ -17,9 +17,10 @@
 //! - **I7** `finished: completed` only if every operation is succeeded or skipped.
 //! - **I8** Attempt numbers only grow, and the count survives restarts.
 //! - **I9** An operation that is succeeded, finally failed, denied or skipped never changes again.
-//! - **I10** Every call message in the conversation has exactly one result.
+//! - **I10** Every call message in the conversation has exactly one result once its turn is finished.
 //!
-//! [`invariants::check`] holds a journal against them, independently of the fold that the machine uses.
+//! [`invariants::check`] and [`invariants::check_conversation`] hold a journal against them, independently of the fold
+//! that the machine uses.
 //!
 //! # Where to read
 //! [`operation`] is the table of states, [`Turn`] the machine, [`absence`] the rule for "not found",

@@ -231,3 +231,21 @@ fn mistake_6_a_mistyped_flag_and_session() {
     desk.run(&["run", "p.json"]).exits(4);
     snapshot!("mistake_session", desk.run(&["show", "fix-119"]).exits(10).fails("SE0901").screen());
 }
+
+#[test]
+fn mistake_7_a_result_for_a_call_that_has_one() {
+    let desk = Desk::new();
+    let call = r#"{"role":"assistant","tool_calls":[{"id":"call_1","type":"function"}]}"#;
+    let result = r#"{"role":"tool","tool_call_id":"call_1","content":"done"}"#;
+    let plan = |turn: u32, said: &str| {
+        format!(
+            r#"{{"format":"surestep.plan/1","session":"s","turn":{turn},"conversation":[{said}],"operations":[]}}"#
+        )
+    };
+    desk.file("plan.json", &plan(1, call));
+    desk.run(&["run", "plan.json"]).exits(0);
+    desk.file("next.json", &plan(2, result));
+    let said = desk.run(&["run", "next.json"]).exits(2).fails("SE0214").screen();
+    holds(&said, &["$.conversation[0].tool_call_id", "nothing was written or started"]);
+    snapshot!("mistake_unpaired", said);
+}
