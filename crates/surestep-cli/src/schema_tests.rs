@@ -33,7 +33,7 @@ use crate::view::SessionView;
 #[expect(dead_code, reason = "only its schema is made")]
 enum Explained {
     Page(PageObject),
-    Operation(OperationObject),
+    Operation(Box<OperationObject>),
 }
 
 fn output<T: JsonSchema>(command: &str) -> Schema {
