@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use surestep::core::Attempt as AttemptNumber;
 use surestep::{
     Attempt, Clock, Commit, Digest, Effect, Engine, Envelope, Epoch, Evidence, Fault, Finding, Kind, Mark,
-    Now, OpNumber, Outcome, Plan, Planned, Receipt, Reconciler, Recovery, Request, RequestId, Retry,
-    SessionId, Store as _, Terms, TurnNumber, Wall, Word,
+    Now, OpNumber, Outcome, Plan, Planned, Receipt, Reconciler, Recovery, Request, Retry, SessionId,
+    Store as _, Terms, TurnNumber, Wall, Word,
 };
 use surestep_file::FileStore;
 
@@ -142,9 +142,8 @@ impl Maker {
 }
 
 fn request(word: Word, op: Option<(OpNumber, surestep::Key, AttemptNumber)>) -> Request {
-    let text = format!(r#"{{"id":"request-1","word":"cancel","by":"olga","because":"the desk said so"}}"#);
-    let mut request: Request = serde_json::from_str(&text).expect("a request");
-    request.id = RequestId::new("request-1").expect("an id");
+    let text = r#"{"id":"request-1","word":"cancel","by":"olga","because":"the desk said so"}"#;
+    let mut request: Request = serde_json::from_str(text).expect("a request");
     request.word = word;
     if let Some((op, key, attempt)) = op {
         (request.op, request.key, request.attempt) = (Some(op), Some(key), Some(attempt));
