@@ -38,6 +38,10 @@ fuzz target="" seconds="60":
 schemas:
     SURESTEP_WRITE_SCHEMAS=1 cargo test -q -p surestep-cli --bin surestep schema
 
+# Stores and envelopes as this build writes them, into a new folder: a checked-in set is never rewritten.
+fixtures folder:
+    SURESTEP_NEW_FIXTURES={{quote(absolute_path(folder))}} cargo test -q -p surestep-tests --test e2e fixtures::a_new_set
+
 fmt:
     cargo fmt --all
 

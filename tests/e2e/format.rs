@@ -39,7 +39,7 @@ fn bytes(folder: &Path) -> BTreeMap<PathBuf, (u64, Vec<u8>)> {
 }
 
 /// A sealed file's text from its fields.
-fn sealed(fields: &Value) -> String {
+pub(crate) fn sealed(fields: &Value) -> String {
     let mut fields = fields.clone();
     fields.as_object_mut().expect("an object").remove("sum");
     let bare = json::canonical(&fields.to_string(), DEPTH_FILE_MAX).expect("JSON");
@@ -183,7 +183,7 @@ fn unknown_fields_of_every_entry_are_kept() {
 }
 
 /// Adds a field to every object of a commit that is ours to read: not to what is only carried.
-fn add(value: &mut Value) -> usize {
+pub(crate) fn add(value: &mut Value) -> usize {
     match value {
         Value::Object(fields) => {
             let ours = fields.iter_mut().filter(|(name, _)| !matches!(name.as_str(), "body" | "detail"));

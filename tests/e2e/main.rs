@@ -18,6 +18,7 @@ mod contention;
 mod damage;
 mod envelopes;
 mod faults;
+mod fixtures;
 mod flushes;
 mod format;
 mod full_disk;

@@ -34,7 +34,7 @@ use crate::view::SessionView;
 #[expect(clippy::large_enum_variant, reason = "made twice, for a schema")]
 enum Explained {
     Page(PageObject),
-    Operation(OperationObject),
+    Operation(Box<OperationObject>),
 }
 
 fn output<T: JsonSchema>(command: &str) -> Schema {
