@@ -30,6 +30,10 @@ kill-sweep runs="2000":
 exhaustive:
     SURESTEP_DEEP=1 cargo test --release -p surestep-core --test exhaustive every_longer -- --nocapture
 
+# What growth costs: bytes a commit, reopening, and a collection of so many sessions.
+growth operations="2000" sessions="10000":
+    cargo run --release -p surestep-file --example growth {{operations}} {{sessions}}
+
 fmt:
     cargo fmt --all
 

@@ -20,6 +20,8 @@ mod envelopes;
 mod faults;
 mod flushes;
 mod full_disk;
+mod gc;
+mod growth;
 mod harness;
 mod kill_boundaries;
 mod kill_random;

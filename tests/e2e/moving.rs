@@ -109,13 +109,6 @@ fn template() -> (Scratch, String) {
     (scratch, to)
 }
 
-fn copy_of(template: &Path) -> Scratch {
-    let scratch = Scratch::bare();
-    let copied = Command::new("cp").arg("-a").arg(template.join(".")).arg(scratch.path()).status();
-    assert!(copied.expect("cp runs").success(), "the template cannot be copied");
-    scratch
-}
-
 /// Relative paths are read in the folder where the plan was first run, which is the template's.
 fn landings(template: &Path) -> Vec<usize> {
     let count = |name: &str| std::fs::read_to_string(template.join(name)).unwrap_or_default().lines().count();
@@ -125,9 +118,8 @@ fn landings(template: &Path) -> Vec<usize> {
 #[test]
 fn killed_at_every_call_of_export_and_import_the_session_lives_in_exactly_one_place() {
     let every = if std::env::var_os("SURESTEP_PAIR_SHARE").is_some() { 1 } else { 5 };
-    let (first, to) = template();
     let (exports, imports) = {
-        let control = copy_of(first.path());
+        let (control, to) = template();
         assert!(move_it(&control, "export", &to, 0, Some("exports.log")));
         assert!(move_it(&control, "import", &to, 0, Some("imports.log")));
         (control.lines("exports.log").len(), control.lines("imports.log").len())
