@@ -42,6 +42,10 @@ schemas:
 fixtures folder:
     SURESTEP_NEW_FIXTURES={{quote(absolute_path(folder))}} cargo test -q -p surestep-tests --test e2e fixtures::a_new_set
 
+# What growth costs: bytes a commit, reopening, and a collection of so many sessions.
+growth operations="2000" sessions="10000":
+    cargo run --release -p surestep-file --example growth {{operations}} {{sessions}}
+
 fmt:
     cargo fmt --all
 

@@ -107,6 +107,9 @@ impl Disk for KillDisk {
     fn try_lock(&self, file: &Self::File) -> io::Result<bool> {
         self.real.try_lock(file)
     }
+    fn try_lock_shared(&self, file: &Self::File) -> io::Result<bool> {
+        self.real.try_lock_shared(file)
+    }
     fn identity(&self, file: &Self::File) -> io::Result<Identity> {
         self.real.identity(file)
     }
@@ -116,6 +119,10 @@ impl Disk for KillDisk {
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.call("remove", false);
         self.real.remove(path)
+    }
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        self.call("remove_dir", false);
+        self.real.remove_dir(path)
     }
     fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
         self.real.canonical(path)

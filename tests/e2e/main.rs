@@ -23,6 +23,8 @@ mod flushes;
 mod format;
 mod full_disk;
 mod fuzz_corpus;
+mod gc;
+mod growth;
 mod harness;
 mod kill_boundaries;
 mod kill_random;

@@ -118,6 +118,8 @@ pub(crate) enum Command {
     /// Look at this machine, the store and the settings: what puts a turn at risk, and what to do
     #[command(after_help = exits::DOCTOR)]
     Doctor,
+    /// Seal finished sessions and prune old ones: says what would go, and with that plan's name does it
+    Gc(Gc),
     /// The first minute: a turn in a scratch repository, killed and resumed before your eyes
     Demo(Demo),
     /// Print a shell's completions, to be read by that shell
@@ -161,7 +163,8 @@ impl Command {
             | Self::Export(_)
             | Self::Import(_)
             | Self::Step(_)
-            | Self::Fsck(_) => true,
+            | Self::Fsck(_)
+            | Self::Gc(_) => true,
         }
     }
 }
@@ -305,6 +308,18 @@ pub(crate) struct Fsck {
     /// A store that is gone from this path: say what was in it; with its id: forget it, so that a fresh one can begin
     #[arg(long, value_name = "STORE-ID", num_args = 0..=1, require_equals = true, conflicts_with = "session")]
     pub(crate) forget: Option<Option<String>>,
+}
+
+/// Arguments of `gc`.
+#[derive(Debug, Args)]
+#[command(after_help = exits::GC)]
+pub(crate) struct Gc {
+    /// Carry out the plan of this name, which `gc` prints, or nothing if that cannot be done any more
+    #[arg(long, value_name = "PLAN")]
+    pub(crate) apply: Option<String>,
+    /// How long a sealed session stays after its last commit; default: 30 days
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    pub(crate) retention: Option<Duration>,
 }
 
 /// Arguments of `demo`.

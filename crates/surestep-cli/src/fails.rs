@@ -148,6 +148,11 @@ pub(crate) fn of_store(cx: &Context, error: &StoreError, session: Option<&Sessio
             .state("nothing was started, and no byte was changed")
             .next_if(cx.command(&["fsck", "--restored", session.as_str()]), "if the newer store is lost")
             .next_if("surestep explain code SE0602", "first, if it is not"),
+        StoreError::Pruned { session, .. } => fail
+            .why("it had been finished for longer than the retention; a tombstone keeps that it ran")
+            .state("nothing was started, and what it did is never done again")
+            .next_if(cx.command(&["run", "PLAN", "--session", "ANOTHER"]), "to do something new")
+            .next_if("surestep explain code SE0604", format!("what became of {}", tick(session.as_str()))),
         StoreError::Gone { .. } => fail
             .why("what they did is not undone by that: a fresh store would do it again")
             .state("nothing was started or made")

@@ -20,6 +20,7 @@ mod fail;
 mod fails;
 mod follow;
 mod fsck;
+mod gc;
 mod input;
 mod kinds;
 mod list;
@@ -155,6 +156,7 @@ async fn command(cx: &Context, command: &Command, refused: Option<&Fail>) -> Res
         Command::Step(args) => moves::step(cx, args).await,
         Command::Fsck(args) => fsck::fsck(cx, args).await,
         Command::Doctor => doctor::doctor(cx, refused).await,
+        Command::Gc(args) => gc::gc(cx, args).await,
         Command::Demo(args) => demo::demo(cx, args).await,
         Command::Completions { shell } => completions::completions(cx, *shell),
         Command::Man { dir } => completions::man(cx, dir.as_deref()),

@@ -84,7 +84,8 @@ pub(crate) fn behind(cx: &Context, store: &FileStore) -> Result<Vec<SessionId>, 
         match store.rolled_back(&session) {
             Ok(Some(_)) => behind.push(session),
             // A damaged session hides no other one: reading it says what is wrong.
-            Ok(None) | Err(StoreError::Corrupt { .. } | StoreError::TooNew { .. }) => {}
+            Ok(None)
+            | Err(StoreError::Corrupt { .. } | StoreError::TooNew { .. } | StoreError::Pruned { .. }) => {}
             Err(error) => return Err(fails::of_store(cx, &error, Some(&session))),
         }
     }
@@ -186,8 +187,8 @@ pub(crate) async fn read(
 /// Every session of the store, and each one that is known to have been there.
 pub(crate) async fn all(cx: &Context, engine: &Engine) -> Result<(Vec<SessionId>, Vec<Fail>), Fail> {
     let (mut all, nameless) = all_sessions(cx, engine).await?;
-    let gone = behind(cx, &cx.open(cx.options().read_only(true).even_rolled_back(true))?)?;
-    all.extend(gone);
+    let store = cx.open(cx.options().read_only(true))?;
+    all.extend(store.vanished().await.map_err(|e| fails::of_store(cx, &e, None))?);
     all.sort();
     all.dedup();
     Ok((all, nameless))

@@ -86,7 +86,7 @@ impl Envelope {
         let mut commits = Vec::with_capacity(fields.journal.len());
         for (n, raw) in fields.journal.iter().enumerate() {
             let revision = n as u64 + 1;
-            commits.push(Commit::from_loose(raw.as_str()).map_err(|why| match why {
+            commits.push(Commit::parse_loose(raw.as_str()).map_err(|why| match why {
                 CommitError::TooNew { what } => Corrupt::TooNew { what },
                 CommitError::Json(_) | CommitError::Shape { .. } | CommitError::Sum { .. } => {
                     Corrupt::Commit { revision, why }
@@ -152,6 +152,20 @@ impl Envelope {
         } else {
             Err(Corrupt::Conversation { why: format!("{} messages too many", left.len()) })
         }
+    }
+
+    /// What was said under a digest: the canonical list of the messages that the `said` entry names by it.
+    #[must_use]
+    pub fn content(&self, digest: &Digest) -> Option<String> {
+        let mut from = 0;
+        for said in &self.session.said {
+            let to = from + said.messages as usize;
+            if said.digest == *digest {
+                return list_of(self.conversation.get(from..to)?).ok();
+            }
+            from = to;
+        }
+        None
     }
 
     fn fields(&self) -> EnvelopeFields {

@@ -365,13 +365,10 @@ macro_rules! entries {
 /// How the error for an entry that this version does not know begins.
 pub(crate) const UNKNOWN_ENTRY: &str = "this version knows no entry";
 
-record! {
-    /// Reads only the tag.
-    pub struct Peek {
-        /// The entry's word.
-        entry: String,
-        ;
-    }
+/// Reads only the tag.
+#[derive(Deserialize)]
+struct Peek {
+    entry: String,
 }
 
 entries! {

@@ -223,8 +223,8 @@ impl Session {
         let entry =
             self.occurrences.entry(first).or_insert(Occurrence { count: 0, digest, first: number.value() });
         entry.count += 1;
-        if entry.count != bound.occurrence || entry.digest != digest || derive(bound.occurrence)? != bound.key
-        {
+        let own = if bound.occurrence == 1 { first } else { derive(bound.occurrence)? };
+        if entry.count != bound.occurrence || entry.digest != digest || own != bound.key {
             return Err(order(
                 "bound",
                 format!("operation {number} does not have the key that its content gives"),

@@ -57,6 +57,9 @@ impl Session {
 
     pub(crate) fn succeeded(&mut self, e: &Succeeded) -> Result<(), Misfit> {
         let operation = self.open_attempt(e.op, &e.key, e.attempt)?;
+        if operation.attempts.is_empty() {
+            return Err(order("succeeded", format!("operation {} was never attempted", e.op)));
+        }
         move_by(operation, Event::Land)?;
         operation.landed = Some((e.receipt.clone(), e.via));
         operation.rest = None;

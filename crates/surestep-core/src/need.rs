@@ -201,14 +201,16 @@ impl View<'_> {
             e.op == operation.number
                 && e.key == operation.bound.key
                 && matches!(e.observed, Outcome::Landed(_))
-                && operation.attempts.iter().any(|attempt| speaks_of(e, attempt))
+                && operation.attempts.iter().any(|attempt| speaks_of(e, attempt) || is_of_lost(e, attempt))
         })
     }
 
     /// Nothing is open: may the lowest unsettled operation begin?
     fn ready(&self, operation: &Operation) -> Need {
         // Somebody said that it did not land, and here is its receipt: it is not made a second time.
-        if let Some(receipt) = self.receipt(operation).filter(|_| operation.state == State::Retrying) {
+        // (Also after a restore: out of doubt it may have come back to where a person is asked for a yes, or gave it.)
+        let undone = matches!(operation.state, State::Retrying | State::AwaitingApproval | State::Planned);
+        if let Some(receipt) = self.receipt(operation).filter(|_| undone) {
             return Need::Evidence(operation.number, receipt.clone());
         }
         let standing = match operation.state {
@@ -231,6 +233,11 @@ impl View<'_> {
 /// Late evidence speaks of one attempt under one epoch: after a restored backup attempt numbers come again.
 fn speaks_of(evidence: &Evidence, attempt: &AttemptRecord) -> bool {
     attempt.number == evidence.attempt && attempt.epoch == evidence.epoch
+}
+
+/// After a restore epochs start above those that were lost: what an owner of an older one saw, it saw of a lost attempt.
+fn is_of_lost(evidence: &Evidence, attempt: &AttemptRecord) -> bool {
+    attempt.number == Attempt::LOST && evidence.epoch <= attempt.epoch
 }
 
 /// Whether late evidence says by itself what became of an attempt that is not accounted for.

@@ -174,8 +174,8 @@ pub const fn step(state: State, event: Event) -> Result<State, Illegal> {
         (S::AwaitingApproval, E::Deny) => S::Denied,
 
         // An attempt is open: it is accounted for, or it is in doubt.
-        // Out of retrying: a receipt that came after somebody had said that it did not land.
-        (S::Retrying | S::Intended | S::InDoubt, E::Land) => S::Succeeded,
+        // Where nothing is open: a receipt that came after somebody had said that it did not land.
+        (S::Planned | S::AwaitingApproval | S::Retrying | S::Intended | S::InDoubt, E::Land) => S::Succeeded,
         // Doubt about a lost attempt is over, but nobody has said yes to another one.
         (S::Retrying, E::AskFirst) => S::AwaitingApproval,
         (S::Intended | S::InDoubt, E::NotLanded) => S::Retrying,
@@ -201,7 +201,6 @@ pub const fn step(state: State, event: Event) -> Result<State, Illegal> {
             S::Planned | S::AwaitingApproval | S::Retrying,
             E::Repeat | E::NotLanded | E::NotLandedForGood | E::StillInDoubt | E::Doubt,
         )
-        | (S::Planned | S::AwaitingApproval, E::Land)
         | (S::Planned | S::AwaitingApproval | S::Intended | S::InDoubt, E::AskFirst)
         | (S::AwaitingApproval | S::Intended | S::InDoubt, E::Intend)
         | (S::Planned | S::Retrying | S::Intended | S::InDoubt, E::Approve | E::Deny)

@@ -1351,6 +1351,46 @@ fn after_a_restore_nothing_runs_without_its_approval() {
     assert_eq!(question(rest).about, About::Approval);
 }
 
+/// A lost attempt lands after all, and its owner, which is fenced, leaves the receipt: it is read before anything is
+/// intended, also where a look-up found nothing and a person has said yes to another attempt.
+#[test]
+fn after_a_restore_the_receipt_of_a_lost_attempt_is_read_whatever_was_said_meanwhile() {
+    let mut plan = plan(1);
+    plan.operations[0].approval = Some(Approval::Required);
+    for (approved, epoch, read) in [(false, 5, true), (true, 5, true), (true, 1, true), (true, 6, false)] {
+        let mut shelf = Shelf::default();
+        let turn = shelf.turn(1, dead()).offer(&plan, &terms(&ask(), 1)).unwrap();
+        drop(question(shelf.rest(turn, &now("b1", 1_000))));
+        restore(&mut shelf, &now("b1", 2_000));
+        let at = now("b1", 2_000 + EARNED_MS);
+        let doubt = shelf.reconcile(shelf.turn(2, fenced()), &at);
+        drop(shelf.rest(doubt.resolve(Finding::NotLanded, &at), &at));
+        if approved {
+            shelf.answer(3, fenced(), &request("r1", Word::Approve, 1), &at).unwrap();
+        }
+        let key = shelf.operation(1).bound.key;
+        let (attempt, observed) = (Attempt::FIRST, Outcome::Landed(landed(key)));
+        shelf.late.push(Evidence {
+            op: op(1),
+            key,
+            attempt,
+            epoch: Epoch::new(epoch),
+            observed,
+            ended: None,
+        });
+        let at = now("b1", 3_000_000 + EARNED_MS);
+        let turn = shelf.turn(4, fenced());
+        if read {
+            assert_eq!(report(shelf.rest(turn, &at)).outcome, End::Completed, "{approved} {epoch}");
+            assert_eq!(shelf.operation(1).landed.as_ref().map(|l| l.1), Some(Via::Late));
+        } else {
+            // No attempt of that epoch was lost, nor is one known.
+            drop(shelf.execute(turn, &at));
+        }
+        invariants::check(&shelf.commits).unwrap();
+    }
+}
+
 // ------------------------------------------------------------------------------------------------------- late evidence
 
 #[test]

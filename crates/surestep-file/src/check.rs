@@ -146,7 +146,6 @@ impl Finding {
             | StoreError::Volatile { .. }
             | StoreError::Poisoned { .. }
             | StoreError::Unsupported { .. }
-            | StoreError::Other(_)
             | _ => make(Severity::Unreadable, file, None, error.to_string(), Remedy::Access),
         }
     }

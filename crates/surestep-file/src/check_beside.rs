@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use surestep::core::json;
-use surestep::{Envelope, OpNumber, StoreError};
+use surestep::{OpNumber, StoreError};
 
 use crate::check::Remedy;
 use crate::check_session::{Beside, Looked, kind};
 use crate::disk::{Disk, FileKind};
-use crate::fault::{corrupt, found, io};
+use crate::fault::{found, io};
 use crate::{guards, mailbox, names};
 
 impl Looked {
@@ -113,7 +113,7 @@ impl Looked {
         for name in self.listed(disk, &dir, false) {
             let file = dir.join(&name);
             match name.as_str() {
-                "lock" | "journal" | "late" | "requests" | "guards" => {}
+                "lock" | "journal" | "late" | "requests" | "guards" | "envelope.json" => {}
                 "holder.json" => {
                     let text = found(disk.read(&file));
                     let odd = text.map(|text| text.is_some_and(|text| !is_json(&text))).unwrap_or(true);
@@ -122,15 +122,6 @@ impl Looked {
                             &file,
                             "cannot be read: it is for people, and written anew by the next owner",
                         );
-                    }
-                }
-                "envelope.json" => {
-                    let text = disk.read(&file).map_err(io("cannot read", &file));
-                    let read = text.and_then(|text| {
-                        Envelope::parse(&text).map_err(|error| corrupt(&file, 0, error.to_string()))
-                    });
-                    if let Err(error) = read {
-                        self.found(&error, &file, Remedy::PutBack);
                     }
                 }
                 temp if temp.starts_with(names::TEMP_PREFIX) => {}

@@ -14,7 +14,7 @@ use crate::fault::{corrupt, found, io};
 use crate::journal::{self, BEARING, BORN};
 use crate::layout::{Layout, Place};
 use crate::marks::HighMark;
-use crate::{guards, mailbox, names};
+use crate::{envelope, guards, mailbox, names};
 
 /// A session as `fsck` saw it.
 #[derive(Debug)]
@@ -28,9 +28,11 @@ pub(crate) struct Looked {
     pub(crate) published: bool,
     /// The commits from the first one on that are whole and follow from each other.
     pub(crate) good: Vec<Commit>,
-    /// The contents that they name.
+    /// The contents that they name, and the sealed envelope does not hold.
     pub(crate) said: Vec<Digest>,
-    /// The revisions that have a file.
+    /// How many of them stand in the sealed envelope.
+    pub(crate) sealed: Revision,
+    /// The revisions that have a file, beyond those that are sealed.
     pub(crate) files: BTreeSet<Revision>,
     /// The first revision that is not good, where there is one: missing, damaged, or not following.
     pub(crate) bad: Option<Revision>,
@@ -71,6 +73,7 @@ pub(crate) fn look<D: Disk>(
         published: false,
         good: Vec::new(),
         said: Vec::new(),
+        sealed: Revision::NONE,
         files: BTreeSet::new(),
         bad: None,
         lock_lost: false,
@@ -109,16 +112,18 @@ impl Looked {
         self.id.as_ref().map_or(self.name.as_str(), SessionId::as_str)
     }
 
-    /// The contents that its good commits name.
+    /// The contents that its good commits name, and the sealed envelope does not hold.
     fn contents(&self) -> Vec<Digest> {
         let said = |entry: &Entry| if let Entry::Said(said) = entry { Some(said.digest) } else { None };
-        self.good.iter().flat_map(Commit::entries).filter_map(said).collect()
+        let journal = self.good.iter().filter(|commit| commit.revision() > self.sealed);
+        journal.flat_map(Commit::entries).filter_map(said).collect()
     }
 
-    /// Why nothing of it may be moved: a newer version's file, one that the system does not let us read, or a journal
-    /// that somebody put elsewhere.
+    /// Why nothing of it may be moved: a newer version's file, one that the system does not let us read, a journal that
+    /// somebody put elsewhere, or a sealed envelope that is damaged.
     pub(crate) fn blocked(&self) -> Option<&Finding> {
-        let elsewhere = |f: &Finding| f.file == self.place.journal() && f.remedy == Remedy::PutBack;
+        let whole = [self.place.journal(), self.place.envelope()];
+        let elsewhere = |f: &Finding| whole.contains(&f.file) && f.remedy == Remedy::PutBack;
         let unread = |f: &Finding| matches!(f.severity, Severity::Newer | Severity::Unreadable);
         self.findings.iter().find(|f| unread(f) || elsewhere(f))
     }
@@ -159,12 +164,14 @@ impl Looked {
         let lock = self.place.lock();
         let before = found(disk.read(&lock)).map_err(io("cannot read", &lock));
         self.list_journal(disk);
+        self.look_sealed(disk);
         // A first publish between the two looks is no finding.
         let text = match before {
             Ok(None) => found(disk.read(&lock)).map_err(io("cannot read", &lock)),
             other => other,
         };
-        let has_commits = !self.files.is_empty() || self.journal_odd;
+        let sealed = self.findings.iter().any(|f| f.file == self.place.envelope());
+        let has_commits = !self.files.is_empty() || self.journal_odd || !self.good.is_empty() || sealed;
         self.published = has_commits;
         match text {
             Ok(None) if has_commits => {
@@ -207,6 +214,30 @@ impl Looked {
         }
         self.tell_id(disk);
         self.read_commits(disk);
+    }
+
+    /// Reads the sealed envelope: what it holds needs no file in the journal.
+    fn look_sealed<D: Disk>(&mut self, disk: &D) {
+        let file = self.place.envelope();
+        let read = match found(disk.read(&file)).map_err(io("cannot read", &file)) {
+            Ok(None) => return,
+            Ok(Some(bytes)) => {
+                self.id = self.id.take().or_else(|| id_in(&bytes, &self.name));
+                match &self.id {
+                    Some(id) => envelope::read(disk, &self.place, id),
+                    None => Err(corrupt(&file, 0, "it does not tell the id of the session")),
+                }
+            }
+            Err(error) => Err(error),
+        };
+        match read {
+            Ok(envelope) => {
+                self.sealed = envelope.session().revision;
+                self.good = envelope.commits().to_vec();
+                self.files.retain(|revision| *revision > self.sealed);
+            }
+            Err(error) => self.found(&error, &file, Remedy::PutBack),
+        }
     }
 
     fn list_journal<D: Disk>(&mut self, disk: &D) {
@@ -272,8 +303,8 @@ impl Looked {
             }
             return;
         };
-        let mut envelope = Envelope::new(id.clone());
-        let mut revision = Revision::FIRST;
+        let Ok(mut envelope) = Envelope::from_commits(id.clone(), self.good.clone()) else { return };
+        let mut revision = self.sealed.next();
         let mut beyond = Vec::new();
         while revision <= last {
             let file = self.place.commit(revision);

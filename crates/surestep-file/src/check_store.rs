@@ -11,7 +11,7 @@ use crate::disk::{Disk, FileKind};
 use crate::fault::{found, io};
 use crate::layout::Layout;
 use crate::marks::Marks;
-use crate::names;
+use crate::{names, pruned};
 
 /// Sessions that once were here, and whose folders are gone.
 pub(crate) fn check_marked<D: Disk>(
@@ -23,7 +23,8 @@ pub(crate) fn check_marked<D: Disk>(
 ) {
     for mark in marks.all(disk).into_iter().filter(|mark| only.is_none_or(|only| *only == mark.session)) {
         let dir = layout.session(&mark.session).dir;
-        if matches!(found(disk.stat(&dir)), Ok(None)) {
+        let was_pruned = matches!(pruned::find(disk, &layout.pruned(), &mark.session), Ok(Some(_)));
+        if !was_pruned && matches!(found(disk.stat(&dir)), Ok(None)) {
             let what = format!("the session is gone: it once had {} commits", mark.revision);
             let session = Some(mark.session.as_str());
             checkup.findings.push(Finding::damaged(&dir, session, what, Remedy::Restored));
@@ -99,7 +100,12 @@ fn check_blob<D: Disk>(disk: &D, file: &Path, hex: &str, session: Option<&str>, 
 pub(crate) fn check_root<D: Disk>(disk: &D, layout: &Layout, checkup: &mut Checkup) {
     for path in children(disk, &layout.root, checkup) {
         match path.file_name().and_then(|name| name.to_str()) {
-            Some("surestep.json" | "sessions" | "blobs") => {}
+            Some("surestep.json" | "sessions" | "blobs" | "gc.lock") => {}
+            Some("pruned") => {
+                let shards = children(disk, &path, checkup);
+                let bad = shards.iter().filter_map(|shard| pruned::read(disk, shard).err());
+                checkup.findings.extend(bad.map(|e| Finding::of(&e, &path, None, Remedy::PutBack)));
+            }
             Some("aside") => checkup.aside = children(disk, &path, checkup).len(),
             Some(name) if name.starts_with(names::TEMP_PREFIX) => {
                 checkup.findings.push(Finding::note(&path, None, "a temporary file whose writer died"));

@@ -124,6 +124,12 @@ pub trait Disk: Send + Sync + 'static {
     /// What the system says; that somebody has it is no error but `false`.
     fn try_lock(&self, file: &Self::File) -> io::Result<bool>;
 
+    /// Takes the lock of an open file together with others who take it so, if nobody has it for himself.
+    ///
+    /// # Errors
+    /// As [`Disk::try_lock`].
+    fn try_lock_shared(&self, file: &Self::File) -> io::Result<bool>;
+
     /// Which file this is, whatever its name is now.
     ///
     /// # Errors
@@ -141,6 +147,12 @@ pub trait Disk: Send + Sync + 'static {
     /// # Errors
     /// What the system says.
     fn remove(&self, path: &Path) -> io::Result<()>;
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn remove_dir(&self, path: &Path) -> io::Result<()>;
 
     /// The path without symbolic links.
     ///
@@ -171,6 +183,8 @@ pub struct Stat {
     pub kind: FileKind,
     /// Which one.
     pub identity: Identity,
+    /// Its length in bytes, of a regular file.
+    pub len: u64,
 }
 
 /// What kind of thing has a name.

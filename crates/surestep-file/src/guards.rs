@@ -163,7 +163,7 @@ pub(crate) fn unfinished<D: Disk>(
             None => unreadable.push((filed.op, filed.attempt)),
         }
     }
-    for (_, key, attempt, _) in intents(disk, place, session, survey.last, &unreadable)? {
+    for (_, key, attempt, _) in intents(disk, place, session, survey, &unreadable)? {
         unfinished.push((key, attempt));
     }
     Ok(unfinished)
@@ -174,14 +174,14 @@ fn intents<D: Disk>(
     disk: &D,
     place: &Place,
     session: &SessionId,
-    last: Revision,
+    survey: journal::Survey,
     unreadable: &[(OpNumber, Attempt)],
 ) -> Result<Vec<(OpNumber, Key, Attempt, Epoch)>, StoreError> {
     let mut intents = Vec::new();
     if unreadable.is_empty() {
         return Ok(intents);
     }
-    for commit in journal::commits(disk, place, session, Revision::FIRST, last)? {
+    for commit in journal::commits(disk, place, session, Revision::FIRST, survey)? {
         for entry in commit.entries() {
             if let Entry::Intended(intended) = entry
                 && unreadable.contains(&(intended.op, intended.attempt))
@@ -199,14 +199,14 @@ pub(crate) fn evidence<D: Disk>(
     disk: &D,
     place: &Place,
     session: &SessionId,
-    last: Revision,
+    survey: journal::Survey,
 ) -> Result<Vec<Evidence>, StoreError> {
     let records = records(disk, place, session)?;
     let lost = records.iter().filter(|filed| filed.record.is_none());
     let lost: Vec<_> = lost.map(|filed| (filed.op, filed.attempt)).collect();
     let mut all: Vec<_> =
         records.into_iter().filter_map(|filed| filed.record).filter_map(Record::evidence).collect();
-    for (op, key, attempt, epoch) in intents(disk, place, session, last, &lost)? {
+    for (op, key, attempt, epoch) in intents(disk, place, session, survey, &lost)? {
         let shown = file(place, op, attempt);
         let why =
             format!("the guard's record cannot be read, and may have said how it ended: {}", shown.display());

@@ -75,7 +75,7 @@ impl<D: Disk> Held<D> {
         self.settle(&mut state).map_err(PublishError::NotCommitted)?;
         let last = match state.last {
             Some(last) => last,
-            None => journal::last(disk, &self.place).map_err(PublishError::NotCommitted)?,
+            None => journal::last(disk, &self.place).map_err(PublishError::NotCommitted)?.0,
         };
         state.last = Some(last);
         if revision <= last {
@@ -84,6 +84,11 @@ impl<D: Disk> Held<D> {
         if revision != last.next() {
             return Err(refuse(format!("commit {revision} would leave a gap behind commit {last}")));
         }
+        // Until the commit that names it has its name, nobody removes the content.
+        let _kept = match blobs {
+            [] => None,
+            [..] => Some(self.store.gc_lock(false).map_err(PublishError::NotCommitted)?),
+        };
         for blob in blobs {
             self.keep_blob(blob).map_err(PublishError::NotCommitted)?;
         }

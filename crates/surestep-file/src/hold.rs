@@ -83,7 +83,10 @@ pub(crate) fn take<D: Disk>(store: &Arc<Shared<D>>, session: &SessionId) -> Resu
         held.confirm_birth()?;
         let raised = mark.is_none_or(|mark| mark.revision != survey.last);
         if raised && behind.is_none() && store.marks.are_kept() {
-            store.marks.set(disk, &journal::commit(disk, &held.place, session, survey.last)?);
+            let commits = journal::commits(disk, &held.place, session, survey.last, survey)?;
+            if let Some(last) = commits.last() {
+                store.marks.set(disk, last);
+            }
         }
     }
     leave_note(disk, &held.place);

@@ -10,6 +10,8 @@
 //! `born`        commits     a session
 //! ```
 //!
+//! A sealed session (`envelope.json`) counts as one with commits: the journal goes on behind what the envelope holds.
+//!
 //! Where a high-water mark tells how far the session once got, an emptied journal is one that was rolled back.
 //!
 //! Decision: the birth mark is written in two halves. `bearing` stands in the lock from its first instant; `born` is
@@ -31,7 +33,7 @@ use surestep::{Commit, Revision, SessionId, StoreError};
 use crate::disk::{Disk, FileKind};
 use crate::fault::{corrupt, found, io};
 use crate::layout::Place;
-use crate::names;
+use crate::{envelope, names};
 
 /// What a lock says from its first instant. As long as [`BORN`]: overwriting it changes no length, in one sector.
 pub(crate) const BEARING: &[u8] = b"bearing\n";
@@ -58,6 +60,8 @@ pub(crate) struct Survey {
     pub(crate) birth: Birth,
     /// The last revision, without a gap before it.
     pub(crate) last: Revision,
+    /// How many commits stand in the sealed envelope.
+    pub(crate) sealed: Revision,
 }
 
 impl Survey {
@@ -71,7 +75,9 @@ impl Survey {
 pub(crate) fn survey<D: Disk>(disk: &D, place: &Place, marked: bool) -> Result<Survey, StoreError> {
     let stat = found(disk.stat(&place.dir)).map_err(io("cannot examine", &place.dir))?;
     match stat.map(|stat| stat.kind) {
-        None => return Ok(Survey { birth: Birth::None, last: Revision::NONE }),
+        None => {
+            return Ok(Survey { birth: Birth::None, last: Revision::NONE, sealed: Revision::NONE });
+        }
         Some(FileKind::Directory) => {}
         Some(odd @ (FileKind::Regular | FileKind::Link | FileKind::Special)) => {
             return Err(corrupt(
@@ -82,7 +88,7 @@ pub(crate) fn survey<D: Disk>(disk: &D, place: &Place, marked: bool) -> Result<S
         }
     }
     let mut birth = birth(disk, place)?;
-    let last = last(disk, place)?;
+    let (last, sealed) = last(disk, place)?;
     if birth == Birth::None && last != Revision::NONE {
         birth = self::birth(disk, place)?; // it may have come between the two looks
     }
@@ -90,7 +96,7 @@ pub(crate) fn survey<D: Disk>(disk: &D, place: &Place, marked: bool) -> Result<S
         (Birth::None, false) => {
             Err(corrupt(place.lock(), 0, "the lock is gone and the journal is not: it is never deleted"))
         }
-        (Birth::Born | Birth::Damaged, true) if marked => Ok(Survey { birth, last }),
+        (Birth::Born | Birth::Damaged, true) if marked => Ok(Survey { birth, last, sealed }),
         (Birth::Born, true) => Err(corrupt(
             place.journal(),
             0,
@@ -102,7 +108,7 @@ pub(crate) fn survey<D: Disk>(disk: &D, place: &Place, marked: bool) -> Result<S
             "the lock says neither `bearing` nor `born`, and the journal is empty",
         )),
         (Birth::None | Birth::Bearing, true) | (Birth::Bearing | Birth::Born | Birth::Damaged, false) => {
-            Ok(Survey { birth, last })
+            Ok(Survey { birth, last, sealed })
         }
     }
 }
@@ -118,16 +124,25 @@ fn birth<D: Disk>(disk: &D, place: &Place) -> Result<Birth, StoreError> {
     })
 }
 
-/// The last revision in the journal.
-pub(crate) fn last<D: Disk>(disk: &D, place: &Place) -> Result<Revision, StoreError> {
+/// The revisions that are listed in the journal.
+pub(crate) fn listed<D: Disk>(disk: &D, place: &Place) -> Result<BTreeSet<Revision>, StoreError> {
     let journal = place.journal();
     let names = found(disk.list(&journal)).map_err(io("cannot list", &journal))?.unwrap_or_default();
-    let listed: BTreeSet<_> = names.iter().filter_map(|name| names::revision(name)).collect();
-    let Some(last) = listed.last().copied() else { return Ok(Revision::NONE) };
+    Ok(names.iter().filter_map(|name| names::revision(name)).collect())
+}
+
+/// The last revision of the session, and the last one that is sealed.
+pub(crate) fn last<D: Disk>(disk: &D, place: &Place) -> Result<(Revision, Revision), StoreError> {
+    // The listing first: sealing makes the envelope durable before it removes what the envelope holds.
+    let listed = listed(disk, place)?;
+    let sealed = envelope::peek(disk, place)?.map_or(Revision::NONE, |peek| peek.revision);
+    let Some(last) = listed.last().copied().filter(|last| *last > sealed) else {
+        return Ok((sealed, sealed));
+    };
     if listed.contains(&Revision::NONE) {
         return Err(corrupt(place.commit(Revision::NONE), 0, "there is no commit 0"));
     }
-    let mut revision = Revision::FIRST;
+    let mut revision = sealed.next();
     while revision < last {
         let file = place.commit(revision);
         // A listing that runs beside a publish may miss a name: ask for it before calling it gone.
@@ -138,7 +153,7 @@ pub(crate) fn last<D: Disk>(disk: &D, place: &Place) -> Result<Revision, StoreEr
         }
         revision = revision.next();
     }
-    Ok(last)
+    Ok((last, sealed))
 }
 
 /// Reads one commit, which is there, and checks that it is what its place says.
@@ -174,18 +189,34 @@ pub(crate) fn parse(file: &Path, bytes: &[u8]) -> Result<Commit, StoreError> {
     })
 }
 
-/// Reads the commits of a session from a revision on.
+/// Reads the commits of a session from a revision on: those that are sealed, then the journal's.
 pub(crate) fn commits<D: Disk>(
     disk: &D,
     place: &Place,
     session: &SessionId,
     from: Revision,
-    last: Revision,
+    survey: Survey,
 ) -> Result<Vec<Commit>, StoreError> {
     let mut revision = from.max(Revision::FIRST);
     let mut commits = Vec::new();
-    while revision <= last {
-        commits.push(commit(disk, place, session, revision)?);
+    if revision <= survey.sealed {
+        commits = envelope::commits(disk, place, session, revision)?;
+        // It may have been sealed anew, with more, since it was looked at.
+        revision = commits.last().map_or(revision, |last| last.revision().next());
+    }
+    while revision <= survey.last {
+        match commit(disk, place, session, revision) {
+            Ok(one) => commits.push(one),
+            // It was sealed since it was looked at: then it stands there.
+            Err(error) => match envelope::peek(disk, place)? {
+                Some(peek) if peek.revision >= revision && peek.revision > survey.sealed => {
+                    let sealed = envelope::commits(disk, place, session, revision)?;
+                    revision = sealed.last().map_or(revision, Commit::revision);
+                    commits.extend(sealed);
+                }
+                Some(_) | None => return Err(error),
+            },
+        }
         revision = revision.next();
     }
     Ok(commits)

@@ -34,6 +34,16 @@ impl Layout {
         self.root.join("aside")
     }
 
+    /// The folder of the tombstones.
+    pub(crate) fn pruned(&self) -> PathBuf {
+        self.root.join("pruned")
+    }
+
+    /// The lock that keeps who writes content, or prunes, and who removes content apart.
+    pub(crate) fn gc_lock(&self) -> PathBuf {
+        self.root.join("gc.lock")
+    }
+
     /// A blob's folder and file.
     pub(crate) fn blob(&self, digest: &Digest) -> (PathBuf, PathBuf) {
         let hex = digest.hex();
@@ -69,6 +79,11 @@ impl Place {
     /// Who holds the lock, for people.
     pub(crate) fn holder(&self) -> PathBuf {
         self.dir.join("holder.json")
+    }
+
+    /// The commits that are sealed, as an envelope.
+    pub(crate) fn envelope(&self) -> PathBuf {
+        self.dir.join("envelope.json")
     }
 
     /// The commits.

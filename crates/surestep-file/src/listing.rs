@@ -13,7 +13,7 @@ use crate::check_session::id_in;
 use crate::disk::{Disk, FileKind};
 use crate::fault::{found, io};
 use crate::layout::{Layout, Place};
-use crate::{journal, names};
+use crate::{envelope, journal, names};
 
 /// One page of sessions.
 pub(crate) fn page<D: Disk>(disk: &D, layout: &Layout, page: &Page) -> Result<SessionPage, StoreError> {
@@ -62,9 +62,15 @@ fn id_of<D: Disk>(disk: &D, layout: &Layout, name: &OsStr) -> Result<Option<Told
     if !is_published(disk, &place)? {
         return Ok(None);
     }
+    match envelope::peek(disk, &place) {
+        Ok(Some(peek)) if names::of_id(peek.session.as_str()) == name => {
+            return Ok(Some(Ok((peek.session, true))));
+        }
+        Ok(_) | Err(StoreError::Corrupt { .. }) => {}
+        Err(error) => return Err(error),
+    }
     // What stands in the place of a journal has no commits.
-    let mut revisions: Vec<_> = listed(disk, &place).unwrap_or_default();
-    revisions.sort();
+    let revisions = journal::listed(disk, &place).unwrap_or_default();
     for revision in &revisions {
         let file = place.commit(*revision);
         let Ok(bytes) = disk.read(&file) else { continue };
@@ -94,10 +100,4 @@ fn is_published<D: Disk>(disk: &D, place: &Place) -> Result<bool, StoreError> {
         Err(StoreError::Corrupt { .. } | StoreError::TooNew { .. }) => Ok(true),
         Err(error) => Err(error),
     }
-}
-
-fn listed<D: Disk>(disk: &D, place: &Place) -> Result<Vec<Revision>, StoreError> {
-    let folder = place.journal();
-    let names = found(disk.list(&folder)).map_err(io("cannot list", &folder))?.unwrap_or_default();
-    Ok(names.iter().filter_map(|name| names::revision(name)).collect())
 }

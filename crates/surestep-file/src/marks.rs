@@ -22,6 +22,7 @@ use surestep::{Commit, Digest, Epoch, Revision, SessionId, StoreError};
 
 use crate::disk::Disk;
 use crate::fault::{corrupt, found};
+use crate::pruned::{self, Tombstone};
 use crate::{names, sealed};
 
 const MARK_FAMILY: &str = "surestep.mark/";
@@ -142,7 +143,8 @@ impl Marks {
     /// The session's mark; one that cannot be read is none, and a problem.
     pub(crate) fn read<D: Disk>(&self, disk: &D, session: &SessionId) -> Option<HighMark> {
         let file = self.dir()?.join(format!("{}.json", names::of_id(session.as_str())));
-        self.read_file(disk, &file).filter(|mark| {
+        let Some(mark) = self.read_file(disk, &file) else { return self.buried(disk, session) };
+        Some(mark).filter(|mark| {
             let ours = mark.session == *session;
             if !ours {
                 self.trouble(&format!("{} is another session's", file.display()));
@@ -174,6 +176,51 @@ impl Marks {
         }
     }
 
+    /// The last mark of a session that was pruned.
+    fn buried<D: Disk>(&self, disk: &D, session: &SessionId) -> Option<HighMark> {
+        let found = pruned::find(disk, &self.dir()?.join("pruned"), session).unwrap_or_else(|error| {
+            self.trouble(&error.to_string());
+            None
+        });
+        found.map(|Tombstone { session, revision, epoch, head, .. }| HighMark {
+            session,
+            revision,
+            epoch,
+            head,
+        })
+    }
+
+    /// Keeps a copy of a shard's tombstones, in place of the marks of those that were just pruned.
+    pub(crate) fn bury<D: Disk>(&self, disk: &D, shard: &str, all: &[Tombstone], new: &[Tombstone]) {
+        let Some(dir) = self.dir() else { return };
+        let folder = dir.join("pruned");
+        // The store may have been put back since the copy was made: what was once pruned stays so.
+        let mut all = all.to_vec();
+        for old in pruned::read(disk, &folder.join(shard)).unwrap_or_default() {
+            if !all.iter().any(|new| new.session == old.session) {
+                all.push(old);
+            }
+        }
+        let name = shard.strip_suffix(".json").unwrap_or(shard);
+        let written = pruned::text(all).map_err(io::Error::other);
+        match written.and_then(|text| put(disk, &folder, name, &text)) {
+            Ok(()) => {
+                for tombstone in new {
+                    let name = names::of_id(tombstone.session.as_str());
+                    let _ = disk.remove(&dir.join(format!("{name}.json")));
+                }
+            }
+            Err(error) => self.trouble(&format!("{}: {error}", folder.display())),
+        }
+    }
+
+    /// The names of the folders of sessions that have a mark.
+    pub(crate) fn names<D: Disk>(&self, disk: &D) -> Vec<String> {
+        let Some(dir) = self.dir() else { return Vec::new() };
+        let names = found(disk.list(&dir)).ok().flatten().unwrap_or_default();
+        names.iter().filter_map(|name| name.to_str()?.strip_suffix(".json").map(str::to_owned)).collect()
+    }
+
     /// All marks of the store, in no order.
     pub(crate) fn all<D: Disk>(&self, disk: &D) -> Vec<HighMark> {
         let Some(dir) = self.dir() else { return Vec::new() };
@@ -194,7 +241,7 @@ impl Marks {
             head: commit.sum(),
         };
         let written = if self.rooted.load(Ordering::Relaxed) { Ok(()) } else { self.set_root(disk, folder) }
-            .and_then(|()| put(disk, &dir, &names::of_id(commit.session().as_str()), &file));
+            .and_then(|()| put(disk, &dir, &names::of_id(commit.session().as_str()), &sealed_text(&file)?));
         match written {
             Ok(()) => self.rooted.store(true, Ordering::Relaxed),
             Err(error) => self.trouble(&format!("{}: {error}", dir.display())),
@@ -207,7 +254,7 @@ impl Marks {
         }
         let root = self.root.to_string_lossy().into_owned();
         let file = RootFile { format: format!("{ROOT_FAMILY}1"), root, store: self.store.clone() };
-        put(disk, &folder.join("roots"), &root_name(&self.root), &file)
+        put(disk, &folder.join("roots"), &root_name(&self.root), &sealed_text(&file)?)
     }
 
     /// Notes what went wrong, and says it once.
@@ -283,10 +330,14 @@ fn root_name(root: &Path) -> String {
     Digest::of(root.as_os_str().as_bytes()).hex().chars().take(32).collect()
 }
 
-/// Writes a sealed file by rename. Who was killed on the way leaves one file, which the next one takes away.
-fn put<D: Disk>(disk: &D, dir: &Path, name: &str, file: &impl Serialize) -> io::Result<()> {
+/// A sealed file's text.
+fn sealed_text(file: &impl Serialize) -> io::Result<String> {
     let text = serde_json::to_string(file).map_err(io::Error::other)?;
-    let text = sealed::seal(&text).map_err(io::Error::other)?;
+    sealed::seal(&text).map_err(io::Error::other)
+}
+
+/// Writes a file by rename. Who was killed on the way leaves one file, which the next one takes away.
+fn put<D: Disk>(disk: &D, dir: &Path, name: &str, text: &str) -> io::Result<()> {
     let next = dir.join(format!("{name}.next"));
     let made = match disk.create_new(&next) {
         Err(error) if error.kind() == ErrorKind::NotFound => {

@@ -121,7 +121,8 @@ impl Disk for RealDisk {
 
     fn stat(&self, path: &Path) -> io::Result<Stat> {
         let stat = retry_on_intr(|| sys::lstat(path))?;
-        Ok(Stat { kind: kind_of(&stat), identity: identity_of(&stat) })
+        let len = u64::try_from(stat.st_size).map_err(io::Error::other)?;
+        Ok(Stat { kind: kind_of(&stat), identity: identity_of(&stat), len })
     }
 
     fn open(&self, path: &Path) -> io::Result<File> {
@@ -130,11 +131,11 @@ impl Disk for RealDisk {
 
     fn try_lock(&self, file: &File) -> io::Result<bool> {
         // Spelled out: the standard library has a method of nearly this name.
-        match fs2::FileExt::try_lock_exclusive(file) {
-            Ok(()) => Ok(true),
-            Err(error) if error.raw_os_error() == fs2::lock_contended_error().raw_os_error() => Ok(false),
-            Err(error) => Err(error),
-        }
+        locked(fs2::FileExt::try_lock_exclusive(file))
+    }
+
+    fn try_lock_shared(&self, file: &File) -> io::Result<bool> {
+        locked(fs2::FileExt::try_lock_shared(file))
     }
 
     fn identity(&self, file: &File) -> io::Result<Identity> {
@@ -147,6 +148,10 @@ impl Disk for RealDisk {
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         Ok(retry_on_intr(|| sys::unlink(path))?)
+    }
+
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        Ok(retry_on_intr(|| sys::rmdir(path))?)
     }
 
     fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
@@ -163,6 +168,14 @@ impl Disk for RealDisk {
         let table = read_whole(Path::new("/proc/self/mountinfo")).unwrap_or_default();
         Ok(mounts::volatile_overlay(&String::from_utf8_lossy(&table), path)
             .then(|| "a volatile overlay".into()))
+    }
+}
+
+fn locked(answer: io::Result<()>) -> io::Result<bool> {
+    match answer {
+        Ok(()) => Ok(true),
+        Err(error) if error.raw_os_error() == fs2::lock_contended_error().raw_os_error() => Ok(false),
+        Err(error) => Err(error),
     }
 }
 

@@ -3,10 +3,12 @@
 use surestep::{Digest, Entry, Revision, SessionId, StoreError};
 
 use crate::disk::Disk;
+use crate::envelope;
 use crate::fault::{found, io};
 use crate::journal::{self, Survey};
 use crate::layout::Place;
 use crate::marks::HighMark;
+use crate::pruned::{self, Tombstone};
 use crate::store::Shared;
 
 /// A session that is behind its mark.
@@ -34,10 +36,14 @@ impl<D: Disk> Shared<D> {
         session: &SessionId,
         place: &Place,
     ) -> Result<(Survey, Option<HighMark>, Option<RolledBack>), StoreError> {
+        if let Some(tombstone) = pruned::find(&self.disk, &self.layout.pruned(), session)? {
+            let Tombstone { session, revision, at, .. } = tombstone;
+            return Err(StoreError::Pruned { session, revision, at });
+        }
         let mark = self.marks.read(&self.disk, session);
         let survey = journal::survey(&self.disk, place, mark.is_some())?;
         let behind = match &mark {
-            Some(mark) if !self.reaches(session, place, survey.last, mark)? => {
+            Some(mark) if !self.reaches(session, place, survey, mark)? => {
                 Some(RolledBack { found: survey.last, mark: mark.clone() })
             }
             Some(_) | None => None,
@@ -53,11 +59,18 @@ impl<D: Disk> Shared<D> {
         &self,
         session: &SessionId,
         place: &Place,
-        last: Revision,
+        survey: Survey,
         mark: &HighMark,
     ) -> Result<bool, StoreError> {
-        Ok(last >= mark.revision && self.ends_with(place, mark.revision, &mark.head)?
-            || self.is_answered(session, place, last, mark)?)
+        let there = match mark.revision {
+            revision if revision > survey.last => false,
+            revision if revision > survey.sealed => self.ends_with(place, revision, &mark.head)?,
+            revision => {
+                let sealed = envelope::commits(&self.disk, place, session, revision)?;
+                sealed.first().is_some_and(|commit| commit.sum() == mark.head)
+            }
+        };
+        Ok(there || self.is_answered(session, place, survey, mark)?)
     }
 
     /// Whether a commit has this sum, by the end of its text: reading it whole is the reader's to do.
@@ -73,10 +86,10 @@ impl<D: Disk> Shared<D> {
         &self,
         session: &SessionId,
         place: &Place,
-        last: Revision,
+        survey: Survey,
         mark: &HighMark,
     ) -> Result<bool, StoreError> {
-        let commits = journal::commits(&self.disk, place, session, Revision::FIRST, last)?;
+        let commits = journal::commits(&self.disk, place, session, Revision::FIRST, survey)?;
         let answers = |entry: &Entry| {
             if let Entry::Restored(e) = entry {
                 return e.mark_revision >= mark.revision

@@ -2,22 +2,26 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use surestep::{
     Blob, Commit, Digest, Evidence, Hold, HoldProof, Journal, Page, PublishError, Request, Revision,
-    SessionId, SessionPage, Store, StoreError,
+    SessionId, SessionPage, Store, StoreError, Wall,
 };
 
 use crate::atomic;
 use crate::disk::Disk;
+use crate::envelope::Cached;
 use crate::fault::{corrupt, found, io};
+use crate::gc_plan::{GcDone, GcError, GcPlan};
 use crate::held::Held;
 use crate::journal::{self, Birth};
 use crate::layout::Layout;
 use crate::marks::{Marks, MarksState};
 use crate::open::Options;
+use crate::pruned::{self, Tombstone};
 use crate::real::RealDisk;
 use crate::rolled::RolledBack;
 use crate::{guards, hold, listing, mailbox};
@@ -51,6 +55,8 @@ pub(crate) struct Shared<D: Disk> {
     blob_folders: Mutex<HashSet<PathBuf>>,
     /// The holds of this process, by the session's folder: a read settles what one of them does not know.
     holds: Mutex<HashMap<PathBuf, Weak<Held<D>>>>,
+    /// The sealed envelope that was read last.
+    cache: Mutex<Option<Cached>>,
 }
 
 impl FileStore {
@@ -74,8 +80,8 @@ impl FileStore {
 
 impl<D: Disk> FileStore<D> {
     pub(crate) fn new(disk: D, layout: Layout, id: String, marks: Marks, even_rolled_back: bool) -> Self {
-        let (blob_folders, holds) = (Mutex::default(), Mutex::default());
-        let shared = Shared { disk, layout, id, marks, even_rolled_back, blob_folders, holds };
+        let (blob_folders, holds, cache) = (Mutex::default(), Mutex::default(), Mutex::default());
+        let shared = Shared { disk, layout, id, marks, even_rolled_back, blob_folders, holds, cache };
         Self { shared: Arc::new(shared) }
     }
 
@@ -119,6 +125,48 @@ impl<D: Disk> FileStore<D> {
             self.shared.marks.all(&self.shared.disk).into_iter().map(|mark| mark.session).collect();
         all.sort();
         all
+    }
+
+    /// The sessions that are known to have existed, are not there, and were not pruned.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn vanished(&self) -> Result<Vec<SessionId>, StoreError> {
+        self.blocking(|shared| {
+            let folder = shared.layout.sessions();
+            let there = shared.disk.list(&folder).map_err(io("cannot list", &folder))?;
+            let there: HashSet<String> = there.iter().filter_map(|n| n.to_str().map(str::to_owned)).collect();
+            let missing = |name: &String| {
+                !there.contains(name)
+                    || journal::listed(&shared.disk, &shared.layout.named(name))
+                        .is_ok_and(|all| all.is_empty())
+            };
+            let names = shared.marks.names(&shared.disk).into_iter().filter(missing);
+            let marks = names.filter_map(|name| shared.marks.named(&shared.disk, &name));
+            let gone = |session: &SessionId| {
+                let place = shared.layout.session(session);
+                matches!(shared.survey(session, &place), Ok((survey, ..)) if survey.is_absent())
+                    || matches!(shared.survey(session, &place), Err(StoreError::RolledBack { .. }))
+            };
+            Ok(marks.map(|mark| mark.session).filter(gone).collect())
+        })
+        .await
+    }
+
+    /// What a collection would take away now, with sessions pruned that were sealed and not stepped for this long.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn gc_plan(&self, now: Wall, retention: Duration) -> Result<GcPlan, StoreError> {
+        self.blocking(move |shared| shared.gc_plan(now, retention)).await
+    }
+
+    /// Carries out the plan of this name ([`GcPlan::name`]), or nothing. `now` is what the tombstones say.
+    ///
+    /// # Errors
+    /// [`GcError::Changed`] when the store's plan is another one by now; nothing was changed then.
+    pub async fn gc_apply(&self, plan: String, now: Wall, retention: Duration) -> Result<GcDone, GcError> {
+        self.blocking(move |shared| Ok(shared.gc_apply(&plan, now, retention))).await?
     }
 
     /// Runs a call on the blocking pool.
@@ -176,9 +224,9 @@ impl<D: Disk> Store for FileStore<D> {
         })
     }
 
-    async fn blob(&self, _session: &SessionId, digest: &Digest) -> Result<Vec<u8>, StoreError> {
-        let digest = *digest;
-        self.blocking(move |shared| shared.blob(&digest)).await
+    async fn blob(&self, session: &SessionId, digest: &Digest) -> Result<Vec<u8>, StoreError> {
+        let (session, digest) = (session.clone(), *digest);
+        self.blocking(move |shared| shared.blob(&session, &digest)).await
     }
 
     async fn reserve(&self, hold: &Hold, bytes: u64) -> Result<(), StoreError> {
@@ -200,6 +248,10 @@ impl<D: Disk> Store for FileStore<D> {
     async fn keep_late(&self, session: &SessionId, evidence: &Evidence) -> Result<(), StoreError> {
         let (session, evidence) = (session.clone(), evidence.clone());
         self.blocking(move |shared| {
+            if let Some(gone) = pruned::find(&shared.disk, &shared.layout.pruned(), &session)? {
+                let Tombstone { session, revision, at, .. } = gone;
+                return Err(StoreError::Pruned { session, revision, at });
+            }
             mailbox::keep_late(&shared.disk, &shared.layout.session(&session), &evidence)
         })
         .await
@@ -228,7 +280,7 @@ impl<D: Disk> Store for FileStore<D> {
 }
 
 impl<D: Disk> Shared<D> {
-    fn read(&self, session: &SessionId, from: Revision) -> Result<Journal, StoreError> {
+    pub(crate) fn read(&self, session: &SessionId, from: Revision) -> Result<Journal, StoreError> {
         let place = self.layout.session(session);
         if let Some(held) = self.holder_of(&place.dir) {
             held.settle_doubt()?;
@@ -241,22 +293,30 @@ impl<D: Disk> Shared<D> {
         if survey.is_absent() {
             return Err(absent(session));
         }
-        let commits = journal::commits(&self.disk, &place, session, from, survey.last)?;
-        atomic::sync_folder(&self.disk, &place.journal())?; // what is reported is durable
-        let mut late = guards::evidence(&self.disk, &place, session, survey.last)?;
+        let commits = journal::commits(&self.disk, &place, session, from, survey)?;
+        if survey.last > survey.sealed {
+            atomic::sync_folder(&self.disk, &place.journal())?; // what is reported is durable
+        }
+        let mut late = guards::evidence(&self.disk, &place, session, survey)?;
         late.extend(mailbox::late(&self.disk, &place)?);
         let requests = mailbox::requests(&self.disk, &place)?;
         Ok(Journal { commits, late, requests, stamps: None })
     }
 
-    fn blob(&self, digest: &Digest) -> Result<Vec<u8>, StoreError> {
+    pub(crate) fn blob(&self, session: &SessionId, digest: &Digest) -> Result<Vec<u8>, StoreError> {
         let (_, file) = self.layout.blob(digest);
-        let bytes = found(self.disk.read(&file)).map_err(io("cannot read", &file))?;
-        let bytes = bytes.ok_or_else(|| StoreError::Absent { what: format!("the content {digest}") })?;
+        let Some(bytes) = found(self.disk.read(&file)).map_err(io("cannot read", &file))? else {
+            let sealed = self.sealed_content(session, digest)?;
+            return sealed.ok_or_else(|| StoreError::Absent { what: format!("the content {digest}") });
+        };
         match Digest::of(&bytes) {
             there if there == *digest => Ok(bytes),
             other => Err(corrupt(file, 0, format!("its content has digest {other}"))),
         }
+    }
+
+    pub(crate) fn cache(&self) -> MutexGuard<'_, Option<Cached>> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes a folder for blobs, durably.

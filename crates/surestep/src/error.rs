@@ -237,6 +237,7 @@ impl StoreError {
             Self::Corrupt { .. } => "SE0601",
             Self::RolledBack { .. } => "SE0602",
             Self::Gone { .. } => "SE0603",
+            Self::Pruned { .. } => "SE0604",
             Self::TooNew { .. } => "SE0701",
             Self::Full { .. } => "SE0501",
             Self::Io { .. } | Self::Other(_) => "SE0502",
@@ -256,7 +257,7 @@ impl StoreError {
             Self::Corrupt { .. } | Self::RolledBack { .. } | Self::Gone { .. } => exit::INTEGRITY,
             Self::TooNew { .. } => exit::VERSION,
             Self::Full { .. } | Self::Io { .. } | Self::Poisoned { .. } | Self::Other(_) => exit::STORE,
-            Self::Volatile { .. } | Self::Unsupported { .. } => exit::USAGE,
+            Self::Volatile { .. } | Self::Unsupported { .. } | Self::Pruned { .. } => exit::USAGE,
         }
     }
 }

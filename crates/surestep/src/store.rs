@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use surestep_core::{
-    Attempt, Commit, Digest, Evidence, HoldId, Key, OpNumber, Request, Revision, SessionId, Stamp,
+    Attempt, Commit, Digest, Evidence, HoldId, Key, OpNumber, Request, Revision, SessionId, Stamp, Wall,
 };
 
 /// Keeps sessions. Small enough to write one in a day; prove it with the conformance suite.
@@ -298,6 +298,16 @@ pub enum StoreError {
         found: Revision,
         /// Where it once stood.
         mark: Revision,
+    },
+    /// The session was pruned: it is over, and its content is gone. What it did is never done again.
+    #[error("session `{session}` was pruned on {at}, at revision {revision}")]
+    Pruned {
+        /// The session.
+        session: SessionId,
+        /// Its last revision.
+        revision: Revision,
+        /// When it was pruned.
+        at: Wall,
     },
     /// A store with sessions was here, and is gone. What they did is not undone by that.
     #[error("the store at {} is gone, and {sessions} of its sessions are remembered", root.display())]

@@ -146,6 +146,9 @@ impl Disk for FaultDisk {
     fn try_lock(&self, file: &File) -> io::Result<bool> {
         self.call("try_lock", Path::new(NO_PATH), None, || RealDisk.try_lock(file))
     }
+    fn try_lock_shared(&self, file: &File) -> io::Result<bool> {
+        self.call("try_lock_shared", Path::new(NO_PATH), None, || RealDisk.try_lock_shared(file))
+    }
     fn identity(&self, file: &File) -> io::Result<Identity> {
         self.call("identity", Path::new(NO_PATH), None, || RealDisk.identity(file))
     }
@@ -154,6 +157,9 @@ impl Disk for FaultDisk {
     }
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.call("remove", path, None, || RealDisk.remove(path))
+    }
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        self.call("remove_dir", path, None, || RealDisk.remove_dir(path))
     }
     fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
         self.call("canonical", path, None, || RealDisk.canonical(path))

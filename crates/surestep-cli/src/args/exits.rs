@@ -90,6 +90,13 @@ pub(super) const STEP_ENVELOPE: &str = exits!(
     7 newer · 8 damaged · 9 not from this store's journal · 11 store · 13 cancelled"
 );
 
+pub(super) const GC: &str = exits!(
+    "Without --apply nothing is changed. A sealed session reads as before, and its next turn can be run. Of a pruned \
+    one only a tombstone stays: it refuses every plan, so that nothing that it did is ever done again.",
+    codes: "0 done, or nothing to do · 2 not what would be done now · 6 a session was held, and left · 8 damaged · \
+    10 no such store · 11 store"
+);
+
 pub(super) const FSCK: &str = exits!(
     "Without --repair nothing is changed, made or locked: it is safe beside running sessions.\n\
     --repair deletes nothing: what is damaged is moved into STORE/aside, with a report. A journal that had to be cut \

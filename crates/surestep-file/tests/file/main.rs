@@ -5,6 +5,8 @@ mod faults;
 #[cfg(test)]
 mod files;
 #[cfg(test)]
+mod gc;
+#[cfg(test)]
 mod guards;
 #[cfg(test)]
 mod holds;

@@ -117,7 +117,7 @@ pub(crate) struct Fault {
     pub(crate) at: usize,
     pub(crate) errno: i32,
     pub(crate) done: bool,
-    /// Fail every call of this name from `at` on instead of the one at `at`.
+    /// Fail every call of this name (`*`: of any) from `at` on instead of the one at `at`.
     pub(crate) every: Option<&'static str>,
 }
 
@@ -197,7 +197,7 @@ impl FaultDisk {
         let at = plan.events.len();
         let fault = plan.fault.filter(|f| match f.every {
             None => f.at == at,
-            Some(name) => name == call && at >= f.at,
+            Some(name) => (name == call || name == "*") && at >= f.at,
         });
         let result = match fault {
             Some(Fault { done: false, errno, .. }) => Err(io::Error::from_raw_os_error(errno)),
@@ -285,6 +285,9 @@ impl Disk for FaultDisk {
     fn try_lock(&self, file: &File) -> io::Result<bool> {
         self.call("try_lock", None, inode(file), || RealDisk.try_lock(file))
     }
+    fn try_lock_shared(&self, file: &File) -> io::Result<bool> {
+        self.call("try_lock_shared", None, inode(file), || RealDisk.try_lock_shared(file))
+    }
     fn identity(&self, file: &File) -> io::Result<Identity> {
         self.call("identity", None, inode(file), || RealDisk.identity(file))
     }
@@ -293,6 +296,9 @@ impl Disk for FaultDisk {
     }
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.call("remove", Some(path), None, || RealDisk.remove(path))
+    }
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        self.call("remove_dir", Some(path), None, || RealDisk.remove_dir(path))
     }
     fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
         self.call("canonical", Some(path), None, || RealDisk.canonical(path))
