@@ -31,7 +31,6 @@ use crate::view::SessionView;
 #[derive(JsonSchema)]
 #[schemars(untagged)]
 #[expect(dead_code, reason = "only its schema is made")]
-#[expect(clippy::large_enum_variant, reason = "made twice, for a schema")]
 enum Explained {
     Page(PageObject),
     Operation(Box<OperationObject>),
