@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use surestep_core::{
-    Compared, Envelope, Epoch, Finding, Kind, Next, Now, Plan, PlanError, Refused, Request, RequestId, Rest,
-    SessionId, Terms,
+    Compared, Digest, Envelope, Epoch, Finding, Kind, Next, Now, Plan, PlanError, Refused, Request,
+    RequestId, Rest, SessionId, Terms,
 };
 use tracing::Instrument as _;
 
@@ -15,7 +15,7 @@ use crate::clock::Clock;
 use crate::error::{Observed, StepError};
 use crate::load::Loaded;
 use crate::registry::Registry;
-use crate::store::{Hold, Store};
+use crate::store::{Hold, Store, StoreError};
 
 /// Carries turns as far as they can go. Cheap to clone.
 #[derive(Clone)]
@@ -276,12 +276,23 @@ impl Engine {
                 here = rest;
                 continue;
             }
-            let source = |source| StepError::Store { source, observed: None, indeterminate: false };
-            let bytes = self.store.blob(&session, &said.digest).await.map_err(source)?;
+            let bytes = self.store.blob(&session, &said.digest).await.map_err(|source| {
+                let source = gone_is_damage(source, &said.digest);
+                StepError::Store { source, observed: None, indeterminate: false }
+            })?;
             envelope.say(&String::from_utf8_lossy(&bytes));
         }
         Ok(envelope)
     }
+}
+
+/// The journal names this content: that it is not there is damage, and never a session that does not exist.
+fn gone_is_damage(error: StoreError, digest: &Digest) -> StoreError {
+    if let StoreError::Absent { .. } = error {
+        let why = "content that the session names is gone".into();
+        return StoreError::Corrupt { file: format!("content {digest}").into(), offset: 0, why };
+    }
+    error
 }
 
 /// An envelope that a caller brings must be of this store's chain, at or behind its head.

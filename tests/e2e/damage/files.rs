@@ -270,3 +270,31 @@ fn fsck_beside_a_running_session_finds_nothing_and_disturbs_nothing() {
     assert_eq!(scratch.lines("forge/done").len(), 30);
     scratch.run(&["fsck"]).exits(0);
 }
+
+#[test]
+fn messages_that_are_gone_or_changed_are_damage_and_never_a_session_that_is_not_there() {
+    let plan = r#"{"format":"surestep.plan/1","session":"s","verdict":"done","conversation":[{"role":"user","content":"go"}],"operations":[{"kind":"shell","repo":"r","target":"one","body":{"local":true,"run":["sh","-c","echo one >> forge/one; exit 3"]}}]}"#;
+    for change in [|blob: &Path| std::fs::remove_file(blob), |blob: &Path| std::fs::write(blob, "[]")] {
+        let scratch = Scratch::bare();
+        std::fs::write(scratch.path().join("plan.json"), plan).expect("written");
+        scratch.run(&["run", "plan.json"]).exits(4);
+        let blob = things(&scratch.store().join("blobs")).into_keys().next().expect("the messages");
+        change(&blob).expect("changed");
+        let journal = || things(&scratch.journal("s"));
+        let before = journal();
+        for args in [
+            &["show", "s"][..],
+            &["resume", "s"],
+            &["run", "plan.json"],
+            &["resolve", "s", "1", "--landed", "--because", "seen"],
+            &["cancel", "s", "--because", "enough"],
+            &["export", "s"],
+        ] {
+            let ran = bounded(&scratch, args).exits(8);
+            assert!(ran.stderr.contains("SE0601") && ran.stderr.contains("fsck"), "{args:?}: {ran:#?}");
+            assert_eq!(ran.stdout, "", "{args:?}");
+        }
+        assert_eq!(journal(), before, "a byte was changed");
+        assert_eq!(scratch.lines("forge/one").len(), 1);
+    }
+}
