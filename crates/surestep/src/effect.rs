@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use async_trait::async_trait;
 use surestep_core::{Body, Call, Fault, Finding, Kind, Outcome};
 
-use crate::store::Tether;
+use crate::tether::Tether;
 
 /// One attempt, as an [`Effect`] or [`Reconciler`] gets it.
 #[derive(Debug, Clone)]

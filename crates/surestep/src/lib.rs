@@ -69,6 +69,7 @@ mod registry;
 mod restore;
 mod run;
 mod store;
+mod tether;
 
 pub use builder::{BuildError, Builder};
 pub use clock::{Clock, SystemClock};
@@ -80,7 +81,7 @@ pub use memory::{MemoryStore, ServerClock};
 pub use registry::Tuning;
 pub use store::{
     Blob, Hold, HoldProof, Holder, Journal, Nameless, Page, PublishError, SessionPage, Stamps, Store,
-    StoreError, Tether, record_name,
+    StoreError,
 };
 pub use surestep_core as core;
 pub use surestep_core::{
@@ -89,6 +90,7 @@ pub use surestep_core::{
     Receipt, Refused, Report, Request, RequestId, Rest, Retry, Revision, SessionId, Stamp, State, TurnNumber,
     Via, Wall, Word,
 };
+pub use tether::{Tether, record_name};
 
 /// 128 random bits as hex digits: ids of holds, requests and stores.
 ///

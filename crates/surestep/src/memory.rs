@@ -10,8 +10,8 @@ use surestep_core::{Commit, Digest, Evidence, HoldId, Request, Revision, Session
 
 use crate::store::{
     Blob, Hold, HoldProof, Holder, Journal, Page, PublishError, SessionPage, Stamps, Store, StoreError,
-    Tether,
 };
+use crate::tether::Tether;
 
 /// The server's clock, in milliseconds.
 pub type ServerClock = Arc<dyn Fn() -> u64 + Send + Sync>;

@@ -4,14 +4,15 @@
 //! cannot know it says: [`PublishError::Indeterminate`] is an answer.
 
 use std::any::Any;
-use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use surestep_core::{
-    Attempt, Commit, Digest, Evidence, HoldId, Key, OpNumber, Request, Revision, SessionId, Stamp, Wall,
+    Attempt, Commit, Digest, Evidence, HoldId, Key, Request, Revision, SessionId, Stamp, Wall,
 };
+
+use crate::tether::Tether;
 
 /// Keeps sessions. Small enough to write one in a day; prove it with the conformance suite.
 ///
@@ -137,54 +138,6 @@ pub struct HoldProof {
     pub machine: String,
     /// Attempts whose guard is on record as begun on this boot and not as ended: for these, death is not proved.
     pub unfinished: Vec<(Key, Attempt)>,
-}
-
-/// What a child process must hold on to, and where its guard keeps its record. Effects get it with each attempt.
-#[derive(Debug, Clone, Default)]
-pub struct Tether(Option<Arc<TetherParts>>);
-
-#[derive(Debug)]
-struct TetherParts {
-    lock: File,
-    folder: PathBuf,
-}
-
-impl Tether {
-    /// For stores whose hold proves nothing.
-    #[must_use]
-    pub const fn none() -> Self {
-        Self(None)
-    }
-
-    /// A lock that children keep open, and the folder for the guards' records.
-    #[must_use]
-    pub fn new(lock: File, folder: PathBuf) -> Self {
-        Self(Some(Arc::new(TetherParts { lock, folder })))
-    }
-
-    /// The lock that children keep open.
-    #[must_use]
-    pub fn lock(&self) -> Option<&File> {
-        self.0.as_deref().map(|parts| &parts.lock)
-    }
-
-    /// The file for the guard's record of one attempt: `<operation>-<attempt>.json` in the guards' folder.
-    #[must_use]
-    pub fn record(&self, op: OpNumber, attempt: Attempt) -> Option<PathBuf> {
-        self.0.as_deref().map(|parts| parts.folder.join(record_name(op, attempt)))
-    }
-
-    /// The folder of the guards' records.
-    #[must_use]
-    pub fn folder(&self) -> Option<&Path> {
-        self.0.as_deref().map(|parts| parts.folder.as_path())
-    }
-}
-
-/// The name of a guard's record.
-#[must_use]
-pub fn record_name(op: OpNumber, attempt: Attempt) -> String {
-    format!("{op:04}-{attempt}.json")
 }
 
 /// What a session's journal holds.
