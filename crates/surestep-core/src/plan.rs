@@ -183,6 +183,22 @@ pub enum PlanError {
         /// What the kind says.
         fault: Fault,
     },
+    /// What is to run has a credential in it. The value is said nowhere.
+    #[error("`{path}` has a credential in it ({class})")]
+    Secret {
+        /// What it is taken for.
+        class: String,
+        /// Where.
+        path: String,
+    },
+    /// A reference to a secret is not of its form.
+    #[error("`{path}` is no reference to a secret: {why}")]
+    SecretReference {
+        /// Where.
+        path: String,
+        /// What is wrong.
+        why: String,
+    },
     /// Another operation of the session has the same identity and another body.
     #[error(
         "`{path}` has the key {key} of operation {other}, but another body ({bound} is bound, {offered} is offered)"
