@@ -44,6 +44,15 @@ impl<'a> Field<'a> {
         self.view.filter(|_| self.joined)?.next_seam(at)
     }
 
+    /// Whether from here to there are two or more lines of one small length, of which the last may be shorter.
+    pub(super) fn is_even(&self, from: usize, end: usize) -> bool {
+        let next = |at: &usize| self.line_end(*at).filter(|at| *at < end);
+        let starts: Vec<usize> = std::iter::successors(Some(from), next).collect();
+        let lines = || starts.windows(2).filter_map(|pair| Some(pair.last()? - pair.first()?));
+        let last = end - starts.last().copied().unwrap_or(end);
+        lines().next().is_some_and(|width| width <= 12 && lines().all(|line| line == width) && last <= width)
+    }
+
     /// Where the run of such bytes from here ends, at most `max` bytes on.
     ///
     /// Over the end of a line it goes on while fewer than `min` bytes are there, and after that while the next line

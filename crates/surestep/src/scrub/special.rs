@@ -110,6 +110,14 @@ pub(super) fn sk(field: &Field<'_>, literal: Range<usize>) -> Found {
         ["proj-", "svcacct-", "admin-", "None-", "service-"].iter().any(|n| key.starts_with(n.as_bytes()))
             && is_varied(key)
             && (mixed(key) || has(key, u8::is_ascii_digit));
+    // A word at the end of a line, and a hash or the like on the next: no token, unless it was wrapped evenly.
+    if let Some(line) = field.line_end(literal.end).filter(|line| *line < end) {
+        let word = field.get(literal.end, line);
+        let is_word = word.len() >= 2 && word.iter().all(|b| b.is_ascii_lowercase() || *b == b'-');
+        if is_word && !named && !(mixed(key) && field.is_even(line, end)) {
+            return None;
+        }
+    }
     let found = key.len() >= 20 && (named || key.split(|b| matches!(b, b'-' | b'_')).any(random));
     found.then_some(literal.start..end)
 }
@@ -159,7 +167,7 @@ pub(super) fn pem(field: &Field<'_>, literal: Range<usize>) -> Found {
     loop {
         let gap = field.get(at, at + 80).iter().take_while(|b| is_pem_gap(**b)).count();
         let from = at + gap;
-        if field.says(from, "-----END ") {
+        if end.is_some() && field.says(from, "-----END ") {
             let last = pem_label(field, from + 9).unwrap_or(from + 9);
             return Some(literal.start..last);
         }
@@ -175,7 +183,7 @@ pub(super) fn pem(field: &Field<'_>, literal: Range<usize>) -> Found {
             .says(to + field.get(to, to + 80).iter().take_while(|b| is_pem_gap(**b)).count(), "-----END ");
         match to - from {
             16.. => end = Some(to),
-            1.. if ends => end = Some(to),
+            1.. if ends && end.is_some() => end = Some(to),
             // The cut line at the end of a cut block.
             1.. if end == Some(at) && field.at(to) != b':' => return Some(literal.start..to),
             _ => return end.map(|end| literal.start..end),

@@ -225,7 +225,9 @@ fn forms(f: &Fake) -> Vec<(String, String)> {
 /// No twelve bytes of it are left, whatever stands in between, as it is or decoded.
 fn assert_gone(left: &str, token: &str, what: &str) {
     let shown = |text: &str| text.chars().filter(|c| c.is_ascii_graphic()).collect::<String>();
-    let (left, bare) = (shown(left), shown(token));
+    // The two lines round a private key tell nothing.
+    let token: String = token.lines().filter(|line| !line.starts_with("-----")).collect();
+    let (left, bare) = (shown(left), shown(&token));
     for (form, unit) in
         [(bare.clone(), 1), (percent(&bare), 3), (percent(&percent(&bare)), 9), (escaped(&bare), 6)]
     {
@@ -413,7 +415,7 @@ fn the_end_of_an_output_keeps_its_bytes_and_no_piece_of_a_token() {
     assert_eq!(scrubber.tail(&bytes, false), [&plain[..], b"[scrubbed:github] \xff"].concat());
     assert_eq!(scrubber.tail(&plain, false), plain);
     assert_eq!(scrubber.tail(b"ial word, and more\nlines", true), b" word, and more\nlines");
-    for seed in 1..=4 {
+    for seed in 1..=seeds() {
         for f in fakes(seed) {
             let whole = format!("before\n{}{}{}\nand after", f.front, f.token, f.back);
             let wraps = wrapped(&base64(whole.as_bytes(), false), 64);
@@ -476,25 +478,28 @@ fn look_alikes_are_left_alone() {
     texts.push(base64(&png, true));
     for text in &texts {
         let left = scrubber.text(text);
-        let mark = left.find("[scrubbed:").map(|at| left[..at].chars().rev().take(60).collect::<String>());
-        assert!(matches!(left, Cow::Borrowed(_)), "{:?}", mark.map(|m| m.chars().rev().collect::<String>()));
+        let hits: Vec<_> =
+            scrubber.hits(text.as_bytes()).into_iter().map(|h| (h.class, text.get(h.span))).collect();
+        assert!(matches!(left, Cow::Borrowed(_)), "{hits:?}");
         assert_eq!(scrubber.find(text), None);
         let quoted = surestep_core::json::quote(text);
         assert!(matches!(scrubber.json(&quoted), Cow::Borrowed(_)), "{text}");
     }
 }
 
-fn hexes(len: usize) -> String {
-    format!("[0-9a-f]{{{len}}}")
+/// Longer with `SCRUB_SEEDS=100`.
+fn cases() -> ProptestConfig {
+    let cases = u32::try_from(seeds()).unwrap_or(1) * 200;
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
+    #![proptest_config(cases())]
 
     #[test]
     fn ids_hashes_and_prose_come_back_borrowed(
         ids in prop::collection::vec(prop_oneof![
-            hexes(40), hexes(64), hexes(32).prop_map(|h| format!("v1:{h}")), hexes(64).prop_map(|h| format!("sha256:{h}")),
+            "[0-9a-f]{40}", "[0-9a-f]{64}", "[0-9a-f]{32}".prop_map(|h| format!("v1:{h}")), "[0-9a-f]{64}".prop_map(|h| format!("sha256:{h}")),
             "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",
             "[A-Za-z0-9+/]{86}==".prop_map(|b| format!("\"integrity\": \"sha512-{b}\"")),
             "[A-Za-z0-9+/]{43}=".prop_map(|b| format!("sha256-{b}")),
@@ -570,7 +575,8 @@ fn the_work_is_linear_in_the_text() {
     ] {
         let text = unit.repeat(bytes / unit.len() + 1);
         let start = std::time::Instant::now();
-        scrubber.text(&text);
+        let left = scrubber.text(&text);
+        assert!(left.len() <= text.len() * 9, "a mark for each");
         let took = start.elapsed();
         if mb > 0 {
             println!("{mb} MB of {:?}: {took:?}", unit.chars().take(20).collect::<String>());
