@@ -89,12 +89,12 @@ fn line_of(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 
 /// Whether the value of this word, or of what it is the end of, is the next word.
 fn names_next(word: &[u8]) -> bool {
-    let trimmed: Vec<u8> =
-        word.iter().filter(|b| b.is_ascii_alphanumeric()).map(u8::to_ascii_lowercase).collect();
+    let mut pieces = word.split(|b| !b.is_ascii_alphanumeric()).rev();
+    let last = pieces.find(|piece| !piece.is_empty()).unwrap_or_default().to_ascii_lowercase();
     let scheme = ["authorization", "bearer", "basic", "token", "apikey"].iter();
-    trimmed.is_empty()
+    last.is_empty()
         || matches!(word.last(), Some(b':' | b'='))
-        || scheme.into_iter().any(|name| name.as_bytes().ends_with(&trimmed))
+        || scheme.into_iter().any(|name| name.as_bytes().ends_with(&last))
         || has_sep_next(word)
 }
 

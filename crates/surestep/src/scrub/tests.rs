@@ -226,8 +226,8 @@ fn forms(f: &Fake) -> Vec<(String, String)> {
 fn assert_gone(left: &str, token: &str, what: &str) {
     let shown = |text: &str| text.chars().filter(|c| c.is_ascii_graphic()).collect::<String>();
     // The two lines round a private key tell nothing.
-    let token: String = token.lines().filter(|line| !line.starts_with("-----")).collect();
-    let (left, bare) = (shown(left), shown(&token));
+    let told: String = token.lines().filter(|line| !line.starts_with("-----")).collect();
+    let (left, bare) = (shown(left), shown(&told));
     for (form, unit) in
         [(bare.clone(), 1), (percent(&bare), 3), (percent(&percent(&bare)), 9), (escaped(&bare), 6)]
     {
