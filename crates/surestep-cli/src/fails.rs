@@ -259,6 +259,19 @@ pub(crate) fn of_plan(cx: &Context, error: &PlanError, session: Option<&SessionI
         PlanError::OtherSession { session, .. } => {
             fail.state(nothing).next_if(cx.command(&["show", session.as_str()]), "the session that was named")
         }
+        PlanError::Secret { path, .. } => fail
+            .why("a body is stored and shown as it is, so no credential is taken into one")
+            .state(format!("{nothing}, and the value is in no file of the store"))
+            .next_if(
+                cx.again.clone(),
+                format!(
+                    "after putting the value into a secret source, and {} at {path}",
+                    tick("{\"$secret\":\"NAME\"}")
+                ),
+            ),
+        PlanError::SecretReference { .. } => fail
+            .state(nothing)
+            .next_if(cx.again.clone(), format!("after writing {} there", tick("{\"$secret\":\"NAME\"}"))),
         PlanError::Unpaired { .. } => fail
             .why("each call in the conversation has exactly one result; a plan adds only messages that are new")
             .state(nothing)

@@ -87,7 +87,7 @@ impl Engine {
 
     async fn step_inner(&self, mut envelope: Envelope) -> Result<Step, StepError> {
         let session = envelope.session().id.clone();
-        let plan = envelope.take_plan();
+        let plan = envelope.take_plan().map(|plan| crate::scrub::plan(&plan)).transpose()?;
         let mut loaded = self.load_or_take_in(&envelope).await?;
         on_chain(&envelope, &loaded.envelope)?;
         if let Some(rest) = self.elsewhere(&loaded) {

@@ -211,6 +211,8 @@ pub const fn plan_code(error: &PlanError) -> &'static str {
         PlanError::AlreadyBound { .. } => "SE0207",
         PlanError::TurnOrder { .. } => "SE0208",
         PlanError::OtherSession { .. } => "SE0209",
+        PlanError::Secret { .. } => "SE0210",
+        PlanError::SecretReference { .. } => "SE0211",
         PlanError::Unpaired { .. } => "SE0214",
         PlanError::Json(_) | PlanError::Shape { .. } | _ => "SE0201",
     }

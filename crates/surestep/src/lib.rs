@@ -68,6 +68,7 @@ mod recover;
 mod registry;
 mod restore;
 mod run;
+pub mod scrub;
 mod store;
 
 pub use builder::{BuildError, Builder};

@@ -24,4 +24,5 @@ mod moves;
 mod ownership; // epochs, leases, rivals
 mod plans; // binding, refusals, turns
 mod rests;
-mod schedules; // everything at once, from seeds // time: until, backoff, repeat
+mod schedules;
+mod secrets; // none in what is stored // everything at once, from seeds // time: until, backoff, repeat
