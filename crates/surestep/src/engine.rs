@@ -89,6 +89,9 @@ impl Engine {
         let session = envelope.session().id.clone();
         let plan = envelope.take_plan().map(|plan| crate::scrub::plan(&plan)).transpose()?;
         let mut loaded = self.load_or_take_in(&envelope).await?;
+        if plan.is_some() && !loaded.exists {
+            crate::scrub::name(&session)?;
+        }
         on_chain(&envelope, &loaded.envelope)?;
         if let Some(rest) = self.elsewhere(&loaded) {
             return self.step_of(loaded.envelope, &envelope, rest).await;

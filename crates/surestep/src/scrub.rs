@@ -22,6 +22,7 @@ mod bind;
 mod class;
 mod field;
 mod json;
+mod lines;
 mod packed;
 mod rules;
 mod special;
@@ -30,6 +31,7 @@ mod tail;
 mod tests;
 mod view;
 
+pub(crate) use bind::name;
 pub use bind::plan;
 pub use class::Class;
 
@@ -91,10 +93,15 @@ impl Scrubber {
         // Where lines are put together, the value's own are too.
         let joined = all.iter().filter_map(|v| view::join(v.as_bytes())).map(|view| view.bytes);
         let form = all.iter().filter(|v| v.contains(' ')).map(|v| v.replace(' ', "+").into_bytes());
+        // A text is decoded until nothing is left to decode, and with it what looks encoded in the value itself.
+        let peeled = all.iter().flat_map(|v| {
+            let first = view::peel(v.as_bytes()).map(|view| view.bytes);
+            std::iter::successors(first, |last| view::peel(last).map(|view| view.bytes)).take(PEELS)
+        });
         let literals: Vec<Vec<u8>> = all
             .iter()
             .map(|v| v.as_bytes().to_vec())
-            .chain(joined.filter(|v| v.len() >= KNOWN_BYTES_MIN))
+            .chain(joined.chain(peeled).filter(|v| v.len() >= KNOWN_BYTES_MIN))
             .chain(form)
             .collect();
         let known = shortest.zip(AhoCorasick::new(&literals).ok()).map(|(shortest, literals)| {

@@ -3,7 +3,7 @@
 //! A body is never altered: it would be another request. It refers to a secret as `{"$secret":"NAME"}`, which is
 //! resolved when it runs. What is only said about the plan is scrubbed; its digest does not cover that.
 
-use surestep_core::{Plan, PlanError, Raw};
+use surestep_core::{Plan, PlanError, Raw, SessionId};
 
 use super::Scrubber;
 use super::json::{Reference, references};
@@ -50,6 +50,16 @@ pub fn plan(plan: &Plan) -> Result<Plan, PlanError> {
             Raw::new(scrubbed).map_err(|e| PlanError::Shape { why: format!("`$.conversation`: {e}") })?;
     }
     Ok(plan)
+}
+
+/// Whether a new session may have this name: it becomes that of a folder, and stands in every message.
+///
+/// # Errors
+/// [`PlanError::Secret`] where it has a credential in it.
+pub(crate) fn name(session: &SessionId) -> Result<(), PlanError> {
+    Scrubber::new().find(session.as_str()).map_or(Ok(()), |class| {
+        Err(PlanError::Secret { class: class.word().to_owned(), path: "$.session".to_owned() })
+    })
 }
 
 /// Whether `{"$secret": …}` is a reference, or why not.

@@ -37,9 +37,9 @@ pub(super) struct Place<'a> {
     pub(super) span: Range<usize>,
     pub(super) text: Cow<'a, str>,
     /// The object whose key it is.
-    key_of: Option<usize>,
+    pub(super) key_of: Option<usize>,
     /// What its value could be the value of.
-    names: [String; 2],
+    pub(super) names: [String; 2],
     path: String,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Place<'a> {
 type Edit = (Range<usize>, String);
 
 /// Walks a text that the strict reader took. `paths`: whether the places are wanted in words.
-struct Walk<'a> {
+pub(super) struct Walk<'a> {
     text: &'a str,
     at: usize,
     stack: Vec<Frame>,
@@ -56,7 +56,7 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn new(text: &'a str, paths: bool) -> Self {
+    pub(super) fn new(text: &'a str, paths: bool) -> Self {
         Self { text, at: 0, stack: Vec::new(), objects: 0, paths }
     }
 
@@ -191,8 +191,13 @@ impl Scrubber {
         }
         let mut edits: Vec<Edit> = Vec::new();
         let mut keys: BTreeMap<usize, Vec<Edit>> = BTreeMap::new();
+        let mut lines = self.lines(json);
         for place in Walk::new(json, false) {
-            let Some(new) = self.of_place(&place) else { continue };
+            let new = match lines.remove(&place.span.start) {
+                Some(rest) => Some(self.text(&rest).into_owned()),
+                None => self.of_place(&place),
+            };
+            let Some(new) = new else { continue };
             match place.key_of {
                 None => edits.push((place.span, strict::quote(&new))),
                 Some(object) => keys.entry(object).or_default().push((place.span, new)),
@@ -241,11 +246,14 @@ impl Scrubber {
         if strict::check(json, DEPTH_FILE_MAX).is_err() {
             return self.find(json).map(|class| (class, "$".to_owned()));
         }
-        Walk::new(json, false).position(|place| !self.hits_of(&place, &place.text).is_empty()).and_then(|n| {
-            let place = Walk::new(json, true).nth(n)?;
-            let class = self.hits_of(&place, &place.text).first()?.class;
-            Some((class, place.path))
-        })
+        let lines = self.lines(json);
+        let class = |place: &Place<'_>| {
+            let line = lines.contains_key(&place.span.start).then_some(Class::Pem);
+            line.or_else(|| self.hits_of(place, &place.text).first().map(|hit| hit.class))
+        };
+        let n = Walk::new(json, false).position(|place| class(&place).is_some())?;
+        let place = Walk::new(json, true).nth(n)?;
+        Some((class(&place)?, place.path))
     }
 
     /// What a string or key becomes, if it has a credential.

@@ -236,7 +236,7 @@ pub(super) fn header(field: &Field<'_>, literal: Range<usize>) -> Found {
     let end = field.run(from, 8, TOKEN_BYTES_MAX, is_token);
     let value = field.get(from, end);
     if *scheme == "basic" {
-        return is_pair(value).then_some(from..end);
+        return (is_pair(value) || is_random(value)).then_some(from..end);
     }
     let plain = value.iter().all(u8::is_ascii_lowercase)
         || value.iter().all(|b| b.is_ascii_uppercase() || *b == b'_');
@@ -270,6 +270,13 @@ fn credentials_at(field: &Field<'_>, scheme_end: usize) -> Option<usize> {
     let is = |b: &u8| b.is_ascii_whitespace() || matches!(b, b'+' | b':' | b'=');
     let len = field.get(scheme_end, scheme_end + 8).iter().take_while(|b| is(b)).count();
     (len > 0 || field.behind(scheme_end) == 0).then_some(scheme_end + len)
+}
+
+/// A word has neither digits nor capitals within.
+fn is_random(value: &[u8]) -> bool {
+    let capital =
+        value.iter().skip(1).any(u8::is_ascii_uppercase) && value.iter().any(u8::is_ascii_lowercase);
+    value.len() >= 16 && is_varied(value) && (capital || value.iter().any(u8::is_ascii_digit))
 }
 
 /// Base64 of `user:password`, printable.

@@ -84,6 +84,30 @@ impl View {
     }
 }
 
+const INVISIBLE_FIRST: [u8; 9] = [0xc2, 0xcd, 0xd8, 0xe1, 0xe2, 0xe3, 0xef, 0xf0, 0xf3];
+
+/// Characters that show nothing: C1 controls, line and paragraph separators, the interlinear marks, and what Unicode
+/// lets a renderer ignore (`Default_Ignorable_Code_Point`).
+const fn is_invisible(c: char) -> bool {
+    matches!(c,
+        '\u{80}'..='\u{9f}' | '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}'
+        | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}'
+        | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}'
+        | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}'
+        | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// The character at the start, if there is a whole one.
+fn first_char(bytes: &[u8]) -> Option<char> {
+    let len = match bytes.first()? {
+        0xc2..=0xdf => 2,
+        0xe0..=0xef => 3,
+        0xf0..=0xf4 => 4,
+        _ => return None,
+    };
+    std::str::from_utf8(bytes.get(..len)?).ok()?.chars().next()
+}
+
 /// Whether a byte can begin something that [`peel`] takes out or decodes.
 #[expect(clippy::indexing_slicing, reason = "in a constant: out of bounds would not compile")]
 const PEELED: [bool; 256] = {
@@ -96,10 +120,12 @@ const PEELED: [bool; 256] = {
     table[0x7f] = true;
     table[b'%' as usize] = true;
     table[b'\\' as usize] = true;
-    table[0xc2] = true;
-    table[0xcd] = true;
-    table[0xe2] = true;
-    table[0xef] = true;
+    // What the characters of `is_invisible` begin with.
+    let mut n = 0;
+    while n < INVISIBLE_FIRST.len() {
+        table[INVISIBLE_FIRST[n] as usize] = true;
+        n += 1;
+    }
     table
 };
 
@@ -169,13 +195,8 @@ fn piece(bytes: &[u8]) -> Option<Piece> {
             Piece::Nothing(end.unwrap_or(2).min(bytes.len()))
         }
         [0x1b, b'(' | b')', _, ..] => Piece::Nothing(3),
-        // Soft hyphen, C1 controls, the joiners, the marks of direction, variation selectors, U+FEFF.
-        [0xc2, 0x80..=0x9f | 0xad, ..] | [0xcd, 0x8f, ..] => Piece::Nothing(2),
-        [0xe2, 0x80, 0x8b..=0x8f | 0xaa..=0xae, ..]
-        | [0xe2, 0x81, 0xa0..=0xaf, ..]
-        | [0xef, 0xb8, 0x80..=0x8f, ..]
-        | [0xef, 0xbb, 0xbf, ..] => Piece::Nothing(3),
-        [0xc2 | 0xcd | 0xe2 | 0xef, ..] | [] => return None,
+        [0x80..=0xff, ..] => Piece::Nothing(first_char(bytes).filter(|c| is_invisible(*c))?.len_utf8()),
+        [] => return None,
         [_, ..] => Piece::Nothing(1),
     })
 }

@@ -25,4 +25,5 @@ mod ownership; // epochs, leases, rivals
 mod plans; // binding, refusals, turns
 mod rests;
 mod schedules;
+mod scrubbing; // what a text does to hide a credential
 mod secrets; // none in what is stored // everything at once, from seeds // time: until, backoff, repeat
