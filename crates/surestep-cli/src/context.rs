@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use surestep::{Builder, Engine, Kind, MemoryStore, SessionId, StoreError, Tuning, Wall, exit};
+use surestep_effects::EnvSecrets;
 use surestep_file::{FileStore, Options};
 
 use crate::args::Global;
@@ -33,6 +34,9 @@ pub(crate) struct Context {
     /// Where the marks are kept, if not in the user's state folder.
     pub(crate) marks: Option<PathBuf>,
 }
+
+/// How the variables begin that hold secrets, where no configuration says otherwise.
+const SECRET_PREFIX: &str = "SURESTEP_SECRET_";
 
 /// Whether a command may make the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

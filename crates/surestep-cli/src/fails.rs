@@ -43,6 +43,12 @@ pub(crate) fn of_step(cx: &Context, error: &StepError, session: &SessionId) -> F
             }
         }
         StepError::Plan(e) => of_plan(cx, e, Some(session)),
+        StepError::Secret { op, source, .. } => {
+            Fail { what: format!("operation {op} of {} needs a secret that is not there", tick(id)), ..fail }
+                .why(text::line(&source.to_string()))
+                .state("nothing was sent, and the operation is not in doubt; what is recorded stays as it is")
+                .next_if(cx.command(&["resume", id]), "once the secret is there")
+        }
         StepError::Refused(e) => of_refused(cx, e, session),
         StepError::Corrupt { source, .. } => {
             let newer = error.code() == "SE0701";

@@ -50,6 +50,7 @@ pub(crate) struct Runner {
     record: Option<PathBuf>,
     deadline_boot_ms: u64,
     cancel: Cancel,
+    secrets: Vec<String>,
 }
 
 impl Runner {
@@ -76,6 +77,7 @@ impl Runner {
             record: attempt.tether.record(call.op, call.attempt),
             deadline_boot_ms: call.deadline_mark.since_boot_ms,
             cancel: attempt.cancel.clone(),
+            secrets: attempt.secrets.iter().map(|secret| secret.expose().to_owned()).collect(),
         }
     }
 
@@ -90,6 +92,7 @@ impl Runner {
             record: None,
             deadline_boot_ms: since_boot_ms().saturating_add(limit_ms),
             cancel: Cancel::default(),
+            secrets: Vec::new(),
         }
     }
 
@@ -117,7 +120,8 @@ impl Runner {
         let Command { run, cwd, mut env } = command;
         env.extend(self.env.iter().cloned());
         let (deadline_boot_ms, label) = (self.deadline_boot_ms, self.label.clone());
-        let job = Job { run, cwd, env, deadline_boot_ms, label, record, receipt };
+        let secrets = self.secrets.clone();
+        let job = Job { run, cwd, env, deadline_boot_ms, label, record, secrets, receipt };
         // What only asks is not cut: its answer is what the cut is followed by.
         let acts = job.receipt.is_some();
         self.guard.run_until(self.tether.lock(), &job, &|| acts && self.cancel.is_set())

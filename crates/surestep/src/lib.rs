@@ -69,6 +69,7 @@ mod registry;
 mod restore;
 mod run;
 pub mod scrub;
+mod secret;
 mod store;
 
 pub use builder::{BuildError, Builder};
@@ -79,6 +80,7 @@ pub use engine::{Engine, Step, Wait};
 pub use error::{Observed, StepError, plan_code};
 pub use memory::{MemoryStore, ServerClock};
 pub use registry::Tuning;
+pub use secret::{Secret, SecretError, SecretSource};
 pub use store::{
     Blob, Hold, HoldProof, Holder, Journal, Nameless, Page, PublishError, SessionPage, Stamps, Store,
     StoreError, Tether, record_name,

@@ -69,6 +69,8 @@ pub struct Job {
     pub label: Label,
     /// The file that holds the record of this attempt; none for a command that is only asked.
     pub record: Option<PathBuf>,
+    /// What neither the record nor the report may hold, on top of what looks like a credential.
+    pub secrets: Vec<String>,
     /// What names the landing, should the command exit with 0; kept in the record for who finds it later.
     pub receipt: Option<String>,
 }

@@ -27,3 +27,4 @@ mod rests;
 mod schedules;
 mod scrubbing; // what a text does to hide a credential
 mod secrets; // none in what is stored // everything at once, from seeds // time: until, backoff, repeat
+mod sources; // secrets that a body names
