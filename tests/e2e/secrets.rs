@@ -220,8 +220,11 @@ fn neither_a_credential_nor_twelve_bytes_of_it_reach_any_file_or_screen() {
     std::fs::write(desk.scratch.path().join("outside/plan.json"), plan).expect("the plan");
 
     assert_eq!(desk.run(&["run", "outside/plan.json"]), Some(4), "{:?}", desk.said.last());
-    let detail: Vec<String> =
-        everything.iter().map(|t| format!("{}:{}", quote(t), quote(t))).take(40).collect();
+    let detail: Vec<String> = everything
+        .iter()
+        .enumerate()
+        .map(|(n, t)| format!("{}:{}", quote(&format!("{t} {n}")), quote(t)))
+        .collect();
     let receipt = format!(r#"{{"ref":"seen","detail":{{{}}}}}"#, detail.join(","));
     let reason = words.replace(['\u{1}', '\n'], " ");
     let landed = ["resolve", "s", "4", "--landed", "--receipt", &receipt, "--because", &reason];
