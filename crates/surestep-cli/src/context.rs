@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use surestep::{Builder, Engine, Kind, MemoryStore, SessionId, StoreError, Tuning, Wall, exit};
-use surestep_effects::EnvSecrets;
+use surestep_effects::{CommandSecrets, EnvSecrets, FileSecrets};
 use surestep_file::{FileStore, Options};
 
 use crate::args::Global;
-use crate::config::{Config, Found};
+use crate::config::{Config, Found, Secrets};
 use crate::fail::Fail;
 use crate::fails;
 use crate::out::Out;
@@ -34,9 +34,6 @@ pub(crate) struct Context {
     /// Where the marks are kept, if not in the user's state folder.
     pub(crate) marks: Option<PathBuf>,
 }
-
-/// How the variables begin that hold secrets, where no configuration says otherwise.
-const SECRET_PREFIX: &str = "SURESTEP_SECRET_";
 
 /// Whether a command may make the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -223,7 +220,12 @@ impl Context {
     }
 
     fn kinds_on(&self, builder: Builder, progress: Option<Arc<Progress>>) -> Builder {
-        let mut builder = builder.owner(owner());
+        let builder = builder.owner(owner());
+        let mut builder = match &self.config.secrets {
+            Secrets::Env { prefix } => builder.secrets(EnvSecrets::new(prefix.as_str())),
+            Secrets::File { dir } => builder.secrets(FileSecrets::new(dir)),
+            Secrets::Command { command } => builder.secrets(CommandSecrets::new(command.iter().cloned())),
+        };
         for (effect, recovery) in crate::kinds::builtin(&self.store) {
             let (effect, recovery) = match &progress {
                 Some(progress) => progress::watch(effect, recovery, progress),
