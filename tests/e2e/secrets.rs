@@ -96,8 +96,8 @@ fn forms(text: &str) -> Vec<String> {
         percent(text),
         encode64(text.as_bytes(), false),
         encode64(text.as_bytes(), true),
-        padded("x"),
-        padded("xy"),
+        padded("="),
+        padded("= "),
     ]
 }
 
@@ -338,4 +338,34 @@ fn a_secret_reaches_the_command_whole_through_kills_and_never_the_disk() {
         clean("stderr", ran.stderr.as_bytes(), &runs);
         walk(&scratch.store(), &mut |path, bytes| clean(&path.display().to_string(), bytes, &runs));
     }
+}
+
+#[test]
+fn a_command_gets_the_secrets_that_it_names_and_no_other() {
+    for prefix in ["SURESTEP_SECRET_", "APP_SECRET_"] {
+        named_secrets_only(prefix);
+    }
+}
+
+fn named_secrets_only(prefix: &str) {
+    let scratch = Scratch::bare();
+    std::fs::write(scratch.path().join("surestep.toml"), format!("[secrets]\nprefix = \"{prefix}\"\n"))
+        .expect("the settings");
+    let (mine, other) = (letters(24), letters(24));
+    let runs = forbidden(&[("mine", mine.clone(), mine.clone()), ("other", other.clone(), other.clone())]);
+    // The first keeps what it was given in a file, and the second, which is given nothing, prints that file.
+    let plan = r#"{"format":"surestep.plan/1","session":"s","verdict":"done","operations":[
+        {"kind":"shell","repo":"r","target":"keeps","body":{"run":["sh","-c","echo $MINE > kept; env"],"env":{"MINE":{"$secret":"MINE"}},"local":true}},
+        {"kind":"shell","repo":"r","target":"prints","body":{"run":["sh","-c","cat kept; env; env > seen"],"local":true}}]}"#;
+    std::fs::write(scratch.path().join("plan.json"), plan).expect("the plan");
+    let mut command = scratch.command(&["run", "plan.json", "--json"]);
+    command.env(format!("{prefix}MINE"), &mine).env(format!("{prefix}OTHER"), &other);
+    let ran = Ran::of(command.output().expect("it runs")).exits(0);
+    let seen = std::fs::read_to_string(scratch.path().join("seen")).expect("what a command inherits");
+    assert!(seen.contains("SURESTEP_KEY=") && !seen.contains(prefix), "{seen}");
+    let kept = std::fs::read_to_string(scratch.path().join("kept")).expect("what the first one got");
+    assert_eq!(kept.trim_end(), mine);
+    clean("stdout", ran.stdout.as_bytes(), &runs);
+    clean("stderr", ran.stderr.as_bytes(), &runs);
+    walk(&scratch.store(), &mut |path, bytes| clean(&path.display().to_string(), bytes, &runs));
 }

@@ -226,7 +226,11 @@ impl Context {
             Secrets::File { dir } => builder.secrets(FileSecrets::new(dir)),
             Secrets::Command { command } => builder.secrets(CommandSecrets::new(command.iter().cloned())),
         };
-        for (effect, recovery) in crate::kinds::builtin(&self.store) {
+        let hidden = match &self.config.secrets {
+            Secrets::Env { prefix } => prefix.as_str(),
+            Secrets::File { .. } | Secrets::Command { .. } => "",
+        };
+        for (effect, recovery) in crate::kinds::builtin(&self.store, hidden) {
             let (effect, recovery) = match &progress {
                 Some(progress) => progress::watch(effect, recovery, progress),
                 None => (effect, recovery),

@@ -43,10 +43,15 @@ pub(crate) fn of_step(cx: &Context, error: &StepError, session: &SessionId) -> F
             }
         }
         StepError::Plan(e) => of_plan(cx, e, Some(session)),
-        StepError::Secret { op, source, .. } => {
+        StepError::Secret { op, in_doubt, source, .. } => {
+            let state = if *in_doubt {
+                "nothing was sent or asked; what an earlier attempt may have done stays in doubt"
+            } else {
+                "nothing was sent, and the operation is not in doubt; what is recorded stays as it is"
+            };
             Fail { what: format!("operation {op} of {} needs a secret that is not there", tick(id)), ..fail }
                 .why(text::line(&source.to_string()))
-                .state("nothing was sent, and the operation is not in doubt; what is recorded stays as it is")
+                .state(state)
                 .next_if(cx.command(&["resume", id]), "once the secret is there")
         }
         StepError::Refused(e) => of_refused(cx, e, session),

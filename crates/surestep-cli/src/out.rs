@@ -85,7 +85,7 @@ impl Out {
     pub(crate) fn object<T: serde::Serialize>(&self, value: &T) {
         if self.json {
             match serde_json::to_string_pretty(value) {
-                Ok(text) => self.write(&mut io::stdout().lock(), &self.scrubber.text(&text)),
+                Ok(text) => self.write(&mut io::stdout().lock(), &self.scrubber.json(&text)),
                 Err(e) => self.say(&format!("the JSON object could not be made: {e}")),
             }
         }

@@ -29,8 +29,8 @@ const HOPELESS: [&str; 8] = [
     "(os error 40)",
 ];
 
-/// A command: what to run, where, with which variables on top of the inherited ones.
-#[derive(Debug, Clone, Default)]
+/// A command: what to run, where, with which variables on top of the inherited ones. No `Debug`: it may hold secrets.
+#[derive(Clone, Default)]
 pub(crate) struct Command {
     /// The program and its arguments.
     pub(crate) run: Vec<String>,
@@ -40,8 +40,7 @@ pub(crate) struct Command {
     pub(crate) env: Vec<(String, String)>,
 }
 
-/// Runs commands on behalf of one attempt, or of a plan that is not bound yet.
-#[derive(Debug)]
+/// Runs commands on behalf of one attempt, or of a plan that is not bound yet. No `Debug`: it holds secrets.
 pub(crate) struct Runner {
     guard: Guard,
     tether: Tether,

@@ -29,7 +29,7 @@ use surestep::{Effect, Fault, Kind, Recovery};
 pub use file_write::{FILE_WRITE, FileWrite, FileWriteLook};
 pub use git_push::{GIT_PUSH, GitPush, GitPushLook};
 use guard::Guard;
-pub use secrets::{CommandSecrets, EnvSecrets, FileSecrets};
+pub use secrets::{CommandSecrets, EnvSecrets, FileSecrets, SECRET_PREFIX};
 pub use shell::{SHELL, Shell, ShellCheck};
 
 /// Time for one attempt of a command or of git, in milliseconds.

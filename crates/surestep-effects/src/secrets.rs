@@ -6,10 +6,14 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use surestep::{Secret, SecretError, SecretSource};
+
+/// How the variables begin that the command line reads secrets from. Whatever runs below the guard does not inherit them.
+pub const SECRET_PREFIX: &str = "SURESTEP_SECRET_";
 
 /// The longest secret, in bytes.
 const SECRET_BYTES_MAX: u64 = 64 << 10;
@@ -32,7 +36,8 @@ fn check(name: &str) -> Result<(), SecretError> {
     Err(unusable(name, "its name is not a letter followed by letters, digits, `_`, `.` and `-`"))
 }
 
-/// Variables of this process: the secret `NAME` is the variable `<prefix>NAME`.
+/// Variables of this process: the secret `NAME` is the variable `<prefix>NAME`. Commands inherit the environment: under
+/// another prefix than [`SECRET_PREFIX`], [`Guard::hiding`](crate::guard::Guard::hiding) keeps these from them.
 #[derive(Debug, Clone)]
 pub struct EnvSecrets {
     prefix: String,
@@ -153,12 +158,14 @@ impl CommandSecrets {
     ) -> Result<Secret, SecretError> {
         let until = Instant::now() + self.limit;
         let stdout = child.stdout.take();
-        // Read beside the wait: a long answer must not block its writer.
-        let reading = std::thread::spawn(move || {
+        let (tell, told) = mpsc::channel();
+        // Read beside the wait: a long answer must not block its writer. What it started may hold its output open for
+        // ever: then the reader is left behind.
+        std::thread::spawn(move || {
             use std::io::Read as _;
             let mut text = String::new();
             let read = stdout.map(|out| out.take(SECRET_BYTES_MAX + 1).read_to_string(&mut text));
-            read.is_some_and(|read| read.is_ok()).then_some(text)
+            let _ = tell.send(read.is_some_and(|read| read.is_ok()).then_some(text));
         });
         let status = loop {
             match child.try_wait() {
@@ -167,18 +174,23 @@ impl CommandSecrets {
                 Ok(None) => {
                     let _ = child.kill();
                     let _ = child.wait();
-                    return Err(failed(format!("did not answer within {} s", self.limit.as_secs())));
+                    return Err(failed(format!("did not answer within {:?}", self.limit)));
                 }
                 Err(error) => return Err(failed(format!("cannot be waited for: {error}"))),
             }
         };
-        match reading.join() {
+        if !status.success() {
+            return Err(failed(format!("said no ({status})")));
+        }
+        match told
+            .recv_timeout(until.saturating_duration_since(Instant::now()).max(Duration::from_millis(50)))
+        {
             Ok(Some(text)) if text.len() as u64 > SECRET_BYTES_MAX => {
                 Err(failed(format!("printed more than {SECRET_BYTES_MAX} bytes")))
             }
-            Ok(_) if !status.success() => Err(failed(format!("said no ({status})"))),
             Ok(Some(text)) => Ok(Secret::new(without_line_end(&text))),
-            Ok(None) | Err(_) => Err(failed("printed what is not UTF-8".to_owned())),
+            Ok(None) => Err(failed("printed what is not UTF-8".to_owned())),
+            Err(_) => Err(failed("ended, and what it started holds its output open".to_owned())),
         }
     }
 }
@@ -247,6 +259,12 @@ mod tests {
         let error = ask(&run("echo hunter22; exit 3"), "A").unwrap_err().to_string();
         assert!(error.contains("said no") && !error.contains("hunter22"), "{error}");
         assert!(ask(&run("exec sleep 30"), "A").unwrap_err().to_string().contains("did not answer"));
+        let left = Instant::now();
+        let error = ask(&run("sleep 30 & echo hunter22"), "A").unwrap_err().to_string();
+        assert!(
+            error.contains("holds its output open") && left.elapsed() < Duration::from_secs(10),
+            "{error}"
+        );
         assert!(ask(&run("head -c 70000 /dev/zero"), "A").unwrap_err().to_string().contains("more than"));
         assert!(ask(&CommandSecrets::new(["/nope".to_owned()]), "A").is_err());
     }

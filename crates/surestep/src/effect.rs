@@ -1,5 +1,6 @@
 //! The effect ports: what runs an operation, and what asks afterwards whether it landed.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,8 +11,8 @@ use crate::scrub::Scrubber;
 use crate::secret::Secret;
 use crate::store::Tether;
 
-/// One attempt, as an [`Effect`] or [`Reconciler`] gets it.
-#[derive(Debug, Clone)]
+/// One attempt, as an [`Effect`] or [`Reconciler`] gets it. Its `Debug` shows the body as it is bound, never a secret.
+#[derive(Clone)]
 pub struct Attempt {
     /// The operation and the attempt: key, kind, repo, target, body, epoch, attempt, deadline, trace context.
     pub call: Call,
@@ -23,6 +24,15 @@ pub struct Attempt {
     pub resolved: Option<Body>,
     /// The secrets in it: what an effect writes to a file must be free of them.
     pub secrets: Vec<Secret>,
+}
+
+impl fmt::Debug for Attempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Attempt")
+            .field("call", &self.call)
+            .field("tether", &self.tether)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Attempt {

@@ -59,13 +59,15 @@ pub enum StepError {
     /// The plan is refused. Nothing was written.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// A secret that an operation refers to is not to be had, so nothing was sent.
+    /// A secret that an operation refers to is not to be had, so nothing of it was sent or asked.
     #[error("operation {op} of `{session}`: {source}")]
     Secret {
         /// The session.
         session: SessionId,
         /// The operation.
         op: OpNumber,
+        /// Whether an earlier attempt of it may have landed, and only the look-up needs the secret.
+        in_doubt: bool,
         /// Why.
         #[source]
         source: SecretError,

@@ -16,7 +16,7 @@ use tracing::Instrument as _;
 use crate::effect::{Attempt, Cancel};
 use crate::engine::{Engine, Hands, unknown, unregistered};
 use crate::error::{Observed, StepError};
-use crate::secret::{self, Fetched};
+use crate::secret;
 use crate::store::{Blob, Hold, PublishError, StoreError};
 
 impl Engine {
@@ -58,7 +58,7 @@ impl Engine {
         let mut staged = staged;
         let mut refused = None;
         if let Some((op, _)) = staged.intent()
-            && let Err(error) = self.fetch(staged.session(), op, hands).await
+            && let Err(error) = self.fetch(staged.session(), op, false, hands).await
         {
             if hands.observed.is_none() && !tells(staged.commit()) {
                 return Err(error);
@@ -153,12 +153,15 @@ impl Engine {
     }
 
     /// Fetches the secrets of an operation, before anything of it is sent or asked.
-    async fn fetch(&self, session: &Session, op: OpNumber, hands: &mut Hands) -> Result<(), StepError> {
-        let Some(operation) = session.operation(op) else { return Ok(()) };
-        let fetched = Fetched::of(self.secrets.as_ref(), &operation.bound.body).await;
-        hands.fetched =
-            fetched.map_err(|source| StepError::Secret { session: session.id.clone(), op, source })?;
-        Ok(())
+    async fn fetch(
+        &self,
+        session: &Session,
+        op: OpNumber,
+        in_doubt: bool,
+        hands: &mut Hands,
+    ) -> Result<(), StepError> {
+        let fetched = hands.fetched.fetch(self.secrets.as_ref(), session, op).await;
+        fetched.map_err(|source| StepError::Secret { session: session.id.clone(), op, in_doubt, source })
     }
 
     async fn look(&self, doubt: Doubt, hands: &mut Hands) -> Result<Turn, StepError> {
@@ -172,7 +175,7 @@ impl Engine {
             tracing::info_span!("surestep.look", op = %call.op, key = %call.operation.key, kind = %kind);
         let left = call.deadline_mark.since(&self.clock.now().mark).unwrap_or(0);
         let limit = Duration::from_millis(left.saturating_add(1_000));
-        self.fetch(doubt.session(), call.op, hands).await?;
+        self.fetch(doubt.session(), call.op, true, hands).await?;
         let attempt = self.attempt(&call, hands);
         let found = self
             .within(limit, &hands.hold, async { reconciler.look(&attempt).await })

@@ -7,7 +7,7 @@
 use std::fmt;
 
 use async_trait::async_trait;
-use surestep_core::{Body, Fault, Finding, Outcome, Raw, Receipt, json};
+use surestep_core::{Body, Extra, Fault, Finding, OpNumber, Outcome, Raw, Receipt, Session, json};
 
 use crate::scrub::Scrubber;
 
@@ -125,24 +125,48 @@ pub(crate) fn placeholders(body: &Body) -> Option<Body> {
     Body::bind(&replaced(body, |_| Some("$secret"))?, usize::MAX).ok()
 }
 
-/// The secrets of one operation, fetched.
+/// The secrets of the operation at hand, and what else must be scrubbed.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Fetched {
     values: Vec<(String, Secret)>,
+    /// Of operations before it: what they left in a file may come back through this one.
+    earlier: Vec<Secret>,
+    /// How many operations were looked through for names.
+    seen: usize,
 }
 
 impl Fetched {
-    /// Fetches what a body refers to.
-    pub(crate) async fn of(source: &dyn SecretSource, body: &Body) -> Result<Self, SecretError> {
+    /// Fetches what an operation refers to. What earlier ones refer to is asked for once a step, to be scrubbed only: it
+    /// may be gone.
+    pub(crate) async fn fetch(
+        &mut self,
+        source: &dyn SecretSource,
+        session: &Session,
+        op: OpNumber,
+    ) -> Result<(), SecretError> {
+        let used = std::mem::take(&mut self.values);
+        self.earlier.extend(used.into_iter().map(|(_, secret)| secret));
+        let Some(operation) = session.operation(op) else { return Ok(()) };
         let mut values = Vec::new();
-        for name in names(body) {
+        for name in names(&operation.bound.body) {
             let secret = source.secret(name).await?;
             if secret.expose().is_empty() {
                 return Err(SecretError::Unusable { name: name.to_owned(), why: "it is empty".to_owned() });
             }
             values.push((name.to_owned(), secret));
         }
-        Ok(Self { values })
+        let before = session.operations.iter().take_while(|o| o.number < op);
+        let mut others: Vec<&str> =
+            before.clone().skip(self.seen).flat_map(|o| names(&o.bound.body)).collect();
+        others.sort_unstable();
+        others.dedup();
+        others.retain(|name| values.iter().all(|(known, _)| known != name));
+        for name in others {
+            self.earlier.extend(source.secret(name).await.ok());
+        }
+        self.seen = self.seen.max(before.count());
+        self.values = values;
+        Ok(())
     }
 
     /// The body as it is executed; `None`: as it is bound.
@@ -153,7 +177,13 @@ impl Fetched {
 
     /// What an effect must keep out of every file.
     pub(crate) fn secrets(&self) -> Vec<Secret> {
-        self.values.iter().map(|(_, secret)| secret.clone()).collect()
+        let mut all: Vec<Secret> = Vec::new();
+        for secret in self.values.iter().map(|(_, secret)| secret).chain(&self.earlier) {
+            if !all.contains(secret) {
+                all.push(secret.clone());
+            }
+        }
+        all
     }
 }
 
@@ -183,13 +213,23 @@ pub(crate) fn finding(found: Finding, with: &Scrubber) -> Finding {
 pub(crate) fn receipt(mut receipt: Receipt, with: &Scrubber) -> Receipt {
     receipt.reference = with.text(&receipt.reference).into_owned();
     receipt.detail = receipt.detail.and_then(|detail| Raw::new(with.json(detail.as_str()).into_owned()).ok());
+    receipt.extra = extra(receipt.extra, with);
     receipt
 }
 
+/// A fault, fit for the disk; only then is it cut.
 fn fault(mut fault: Fault, with: &Scrubber) -> Fault {
     fault.code = with.text(&fault.code).into_owned();
     fault.message = with.text(&fault.message).into_owned();
-    fault
+    fault.extra = extra(fault.extra, with);
+    fault.bounded()
+}
+
+/// Fields that nobody knows are kept as they are, or not at all.
+fn extra(extra: Extra, with: &Scrubber) -> Extra {
+    let clean =
+        extra.iter().all(|(name, value)| with.text(name) == name && with.json(value.get()) == value.get());
+    if clean { extra } else { Extra::default() }
 }
 
 #[cfg(test)]
@@ -208,6 +248,7 @@ mod tests {
         assert_eq!(names(&bound), ["X", "Y"]);
         let fetched = Fetched {
             values: vec![("X".into(), Secret::new("p\"w")), ("Y".into(), Secret::new("{\"$secret\":\"Z\"}"))],
+            ..Fetched::default()
         };
         let resolved = fetched.resolved(&bound).unwrap();
         let right = r#"{"a":"p\"w","b":"{\"$secret\":\"X\"}","l":["{\"$secret\":\"Z\"}","p\"w"],"n":1E2}"#;

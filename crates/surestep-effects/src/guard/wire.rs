@@ -25,8 +25,8 @@ use super::{Job, Label};
 /// The longest frame, in bytes: far above what Linux lets a command line and its environment be.
 const FRAME_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// A job as it travels: paths as bytes, since they need not be UTF-8.
-#[derive(Debug, Serialize, Deserialize)]
+/// A job as it travels: paths as bytes, since they need not be UTF-8. No `Debug`: it holds secrets.
+#[derive(Serialize, Deserialize)]
 pub(super) struct Order {
     pub(super) run: Vec<String>,
     cwd: Option<Vec<u8>>,
