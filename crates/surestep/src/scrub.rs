@@ -184,10 +184,9 @@ impl Scrubber {
     fn level(&self, bytes: &[u8], view: Option<&View>, depth: usize) -> Vec<Hit> {
         let mut hits = Vec::new();
         self.search(&Field { bytes, view, joined: false }, &mut hits);
-        let Some(joined) = view::join(bytes) else {
-            self.unpack(bytes, depth, &mut hits);
-            return hits;
-        };
+        // Line by line first: two texts in base64 below each other are not one.
+        self.unpack(bytes, depth, &mut hits);
+        let Some(joined) = view::join(bytes) else { return hits };
         let mut more = Vec::new();
         self.search(&Field { bytes: &joined.bytes, view: Some(&joined), joined: true }, &mut more);
         self.unpack(&joined.bytes, depth, &mut more);
