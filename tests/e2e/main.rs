@@ -34,5 +34,6 @@ mod orphans;
 mod push;
 mod restored;
 mod schemas;
+mod secrets;
 mod time;
 mod unchecked;

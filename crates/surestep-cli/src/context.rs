@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use surestep::{Builder, Engine, Kind, MemoryStore, SessionId, StoreError, Tuning, Wall, exit};
+use surestep_effects::{CommandSecrets, EnvSecrets, FileSecrets};
 use surestep_file::{FileStore, Options};
 
 use crate::args::Global;
-use crate::config::{Config, Found};
+use crate::config::{Config, Found, Secrets};
 use crate::fail::Fail;
 use crate::fails;
 use crate::out::Out;
@@ -219,8 +220,17 @@ impl Context {
     }
 
     fn kinds_on(&self, builder: Builder, progress: Option<Arc<Progress>>) -> Builder {
-        let mut builder = builder.owner(owner());
-        for (effect, recovery) in crate::kinds::builtin(&self.store) {
+        let builder = builder.owner(owner());
+        let mut builder = match &self.config.secrets {
+            Secrets::Env { prefix } => builder.secrets(EnvSecrets::new(prefix.as_str())),
+            Secrets::File { dir } => builder.secrets(FileSecrets::new(dir)),
+            Secrets::Command { command } => builder.secrets(CommandSecrets::new(command.iter().cloned())),
+        };
+        let hidden = match &self.config.secrets {
+            Secrets::Env { prefix } => prefix.as_str(),
+            Secrets::File { .. } | Secrets::Command { .. } => "",
+        };
+        for (effect, recovery) in crate::kinds::builtin(&self.store, hidden) {
             let (effect, recovery) = match &progress {
                 Some(progress) => progress::watch(effect, recovery, progress),
                 None => (effect, recovery),

@@ -43,6 +43,17 @@ pub(crate) fn of_step(cx: &Context, error: &StepError, session: &SessionId) -> F
             }
         }
         StepError::Plan(e) => of_plan(cx, e, Some(session)),
+        StepError::Secret { op, in_doubt, source, .. } => {
+            let state = if *in_doubt {
+                "nothing was sent or asked; what an earlier attempt may have done stays in doubt"
+            } else {
+                "nothing was sent, and the operation is not in doubt; what is recorded stays as it is"
+            };
+            Fail { what: format!("operation {op} of {} needs a secret that is not there", tick(id)), ..fail }
+                .why(text::line(&source.to_string()))
+                .state(state)
+                .next_if(cx.command(&["resume", id]), "once the secret is there")
+        }
         StepError::Refused(e) => of_refused(cx, e, session),
         StepError::Corrupt { source, .. } => {
             let newer = error.code() == "SE0701";
@@ -259,6 +270,19 @@ pub(crate) fn of_plan(cx: &Context, error: &PlanError, session: Option<&SessionI
         PlanError::OtherSession { session, .. } => {
             fail.state(nothing).next_if(cx.command(&["show", session.as_str()]), "the session that was named")
         }
+        PlanError::Secret { path, .. } => fail
+            .why("a body is stored and shown as it is, so no credential is taken into one")
+            .state(format!("{nothing}, and the value is in no file of the store"))
+            .next_if(
+                cx.again.clone(),
+                format!(
+                    "after putting the value into a secret source, and {} at {path}",
+                    tick("{\"$secret\":\"NAME\"}")
+                ),
+            ),
+        PlanError::SecretReference { .. } => fail
+            .state(nothing)
+            .next_if(cx.again.clone(), format!("after writing {} there", tick("{\"$secret\":\"NAME\"}"))),
         PlanError::Unpaired { .. } => fail
             .why("each call in the conversation has exactly one result; a plan adds only messages that are new")
             .state(nothing)

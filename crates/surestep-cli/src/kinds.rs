@@ -9,14 +9,15 @@ use surestep_effects::guard::Guard;
 /// The hidden argument by which this program becomes its own guard.
 pub(crate) const GUARD_ARG: &str = "__guard";
 
-/// Every built-in kind with its recovery, for a store in this folder.
-pub(crate) fn builtin(store: &Path) -> Vec<(Arc<dyn Effect>, Recovery)> {
-    surestep_effects::builtin_for(Guard::own_exe(GUARD_ARG), store)
+/// Every built-in kind with its recovery, for a store in this folder. Commands do not inherit variables with the prefix
+/// of secrets.
+pub(crate) fn builtin(store: &Path, secrets: &str) -> Vec<(Arc<dyn Effect>, Recovery)> {
+    surestep_effects::builtin_for(Guard::own_exe(GUARD_ARG).hiding(secrets), store)
 }
 
 /// Their names.
 pub(crate) fn names() -> Vec<String> {
-    builtin(Path::new("")).iter().map(|(effect, _)| effect.kind().to_string()).collect()
+    builtin(Path::new(""), "").iter().map(|(effect, _)| effect.kind().to_string()).collect()
 }
 
 /// What `explain kind` prints.

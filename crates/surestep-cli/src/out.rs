@@ -7,6 +7,8 @@ use std::io::{self, IsTerminal as _, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use surestep::scrub::Scrubber;
+
 /// Where to write, and how. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Out {
@@ -14,6 +16,8 @@ pub(crate) struct Out {
     pub(crate) quiet: bool,
     colour: Colour,
     broken: Arc<AtomicBool>,
+    /// What a person typed may hold a credential, and what we say may be kept in a log.
+    scrubber: Scrubber,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -52,7 +56,7 @@ impl Out {
             stdout: wanted && io::stdout().is_terminal(),
             stderr: wanted && io::stderr().is_terminal(),
         };
-        Self { json, quiet, colour, broken: Arc::default() }
+        Self { json, quiet, colour, broken: Arc::default(), scrubber: Scrubber::new() }
     }
 
     /// Whether a person watches stderr.
@@ -73,7 +77,7 @@ impl Out {
     /// A line of data. Under `--json` the one object is the data, and lines for people are left out.
     pub(crate) fn put(&self, line: &str) {
         if !self.json {
-            self.write(&mut io::stdout().lock(), line);
+            self.write(&mut io::stdout().lock(), &self.scrubber.text(line));
         }
     }
 
@@ -81,7 +85,7 @@ impl Out {
     pub(crate) fn object<T: serde::Serialize>(&self, value: &T) {
         if self.json {
             match serde_json::to_string_pretty(value) {
-                Ok(text) => self.write(&mut io::stdout().lock(), &text),
+                Ok(text) => self.write(&mut io::stdout().lock(), &self.scrubber.json(&text)),
                 Err(e) => self.say(&format!("the JSON object could not be made: {e}")),
             }
         }
@@ -106,7 +110,7 @@ impl Out {
     /// A line of talk that must be read: an error, a question.
     pub(crate) fn say(&self, line: &str) {
         // Nobody is left to be told when this fails.
-        let _ = writeln!(io::stderr().lock(), "{line}");
+        let _ = writeln!(io::stderr().lock(), "{}", self.scrubber.text(line));
     }
 
     /// A line of talk that `--quiet` leaves out: progress, hints.

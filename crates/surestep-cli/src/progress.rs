@@ -31,6 +31,8 @@ impl Progress {
     }
 
     fn line(&self, attempt: &Attempt, mark: &str, what: &str, ink: Option<Ink>) {
+        // The effect's own words: the engine has not scrubbed them yet.
+        let what = &*attempt.scrubber().text(what);
         let call = &attempt.call;
         let total = match self.total.load(Ordering::Relaxed) {
             0 => String::new(),

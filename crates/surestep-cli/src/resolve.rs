@@ -147,8 +147,7 @@ async fn answer(cx: &Context, given: Given<'_>) -> Result<u8, Fail> {
         let step = match engine.answer(&id, &request).await {
             // Its owner folds the word in; a killed one's successor does.
             Err(StepError::Busy { holder, .. }) => {
-                let failed = |e: surestep::StoreError| fails::of_store(cx, &e, Some(&id));
-                engine.store().request(&id, &request).await.map_err(failed)?;
+                engine.post(&id, &request).await.map_err(|e| fails::of_step(cx, &e, &id))?;
                 queued(cx, &name, meaning, &holder.what);
                 let rest = envelope.standing(&engine.now());
                 return Ok(posted(cx, given.schema, request, &envelope, &rest));

@@ -5,11 +5,15 @@
 
 use std::fmt::Write as _;
 
+use surestep::scrub::Scrubber;
+
 /// How many characters of an untrusted text one line shows.
 const LINE_CHARS_MAX: usize = 300;
 
 /// One line: everything that could move the cursor or the reading direction is escaped, and the end is cut.
 pub(crate) fn line(text: &str) -> String {
+    // First: a cut through a credential would leave a piece that nobody recognises.
+    let text = Scrubber::new().text(text);
     let mut out = String::with_capacity(text.len());
     for (n, c) in text.trim_end().chars().enumerate() {
         if n == LINE_CHARS_MAX {

@@ -5,7 +5,7 @@ use crate::call::Call;
 use crate::ids::{Attempt, OpNumber, TurnNumber};
 use crate::limits::{LOOK_DEADLINE_MS, RECHECK_AFTER_MS};
 use crate::outcome::{Fault, Finding, Outcome, Via};
-use crate::session::Operation;
+use crate::session::{Operation, Session};
 use crate::time::{Mark, Now};
 use crate::turn::{Next, Turn};
 
@@ -72,6 +72,12 @@ pub struct Doubt {
 }
 
 impl Doubt {
+    /// The session as it stands.
+    #[must_use]
+    pub const fn session(&self) -> &Session {
+        self.turn.session()
+    }
+
     /// The attempt that is asked about, for the reconciler.
     #[must_use]
     pub const fn call(&self) -> &Call {

@@ -48,6 +48,7 @@ mod key;
 pub mod limits;
 mod misfit;
 mod moves;
+mod near;
 mod need;
 pub mod operation;
 mod outcome;

@@ -65,17 +65,18 @@ record! {
     pub struct Fault {
         /// A stable word, like `timeout`, `refused`, `panic`.
         code: String,
-        /// What happened, in at most 4 KiB.
+        /// What happened; at most 4 KiB of it are kept.
         message: String,
         ;
     }
 }
 
 impl Fault {
-    /// A fault with its word and message.
+    /// A fault with its word and message. It is cut to its limits later, once it is free of credentials: a cut through
+    /// one would leave a piece that nobody recognises.
     #[must_use]
     pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { code: code.into(), message: message.into(), extra: Extra::default() }.bounded()
+        Self { code: code.into(), message: message.into(), extra: Extra::default() }
     }
 
     /// The fault within its limits, cut at a character border.

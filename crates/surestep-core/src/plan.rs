@@ -9,6 +9,7 @@ use crate::commit::Fields;
 use crate::ids::{Digest, Kind, SessionId, TurnNumber};
 use crate::json::{self, DEPTH_FILE_MAX, JsonError};
 use crate::key::Key;
+pub use crate::near::nearest;
 use crate::outcome::Fault;
 use crate::record::{Extra, Raw, record};
 
@@ -182,6 +183,22 @@ pub enum PlanError {
         path: String,
         /// What the kind says.
         fault: Fault,
+    },
+    /// What is to run has a credential in it. The value is said nowhere.
+    #[error("`{path}` has a credential in it ({class})")]
+    Secret {
+        /// What it is taken for.
+        class: String,
+        /// Where.
+        path: String,
+    },
+    /// A reference to a secret is not of its form.
+    #[error("`{path}` is no reference to a secret: {why}")]
+    SecretReference {
+        /// Where.
+        path: String,
+        /// What is wrong.
+        why: String,
     },
     /// Another operation of the session has the same identity and another body.
     #[error(
@@ -359,12 +376,6 @@ fn check_fields(fields: &Fields, at: &str, known: &[&str], required: &[&str]) ->
     }
 }
 
-/// The known name that is nearest to a misspelt one, if one is near.
-#[must_use]
-pub fn nearest(name: &str, known: &[&str]) -> Option<String> {
-    known.iter().map(|k| (distance(name, k), *k)).min().filter(|(d, _)| *d <= 2).map(|(_, k)| k.to_owned())
-}
-
 /// Where a session stands that cannot open the turn that it was offered.
 fn stands(current: TurnNumber, finished: bool) -> String {
     match (current.value(), finished) {
@@ -372,23 +383,4 @@ fn stands(current: TurnNumber, finished: bool) -> String {
         (_, true) => format!("the session stands at turn {current} (finished)"),
         (_, false) => format!("the session stands at turn {current} (not finished)"),
     }
-}
-
-/// Levenshtein distance, for names of a few letters.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().take(64).enumerate() {
-        let mut left = i + 1;
-        let mut diagonal = i;
-        for (y, cell) in b.iter().zip(row.iter_mut().skip(1)) {
-            let above = *cell;
-            let best = (diagonal + usize::from(x != *y)).min(above + 1).min(left + 1);
-            (diagonal, left, *cell) = (above, best, best);
-        }
-        if let Some(first) = row.first_mut() {
-            *first = i + 1;
-        }
-    }
-    row.last().copied().unwrap_or(usize::MAX)
 }

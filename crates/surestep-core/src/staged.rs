@@ -38,6 +38,12 @@ impl Staged {
         Self { turn, commit, before_intent, now }
     }
 
+    /// The session as it stands with this commit.
+    #[must_use]
+    pub const fn session(&self) -> &Session {
+        self.turn.session()
+    }
+
     /// The commit.
     #[must_use]
     pub const fn commit(&self) -> &Commit {

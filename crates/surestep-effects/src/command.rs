@@ -29,8 +29,8 @@ const HOPELESS: [&str; 8] = [
     "(os error 40)",
 ];
 
-/// A command: what to run, where, with which variables on top of the inherited ones.
-#[derive(Debug, Clone, Default)]
+/// A command: what to run, where, with which variables on top of the inherited ones. No `Debug`: it may hold secrets.
+#[derive(Clone, Default)]
 pub(crate) struct Command {
     /// The program and its arguments.
     pub(crate) run: Vec<String>,
@@ -40,8 +40,7 @@ pub(crate) struct Command {
     pub(crate) env: Vec<(String, String)>,
 }
 
-/// Runs commands on behalf of one attempt, or of a plan that is not bound yet.
-#[derive(Debug)]
+/// Runs commands on behalf of one attempt, or of a plan that is not bound yet. No `Debug`: it holds secrets.
 pub(crate) struct Runner {
     guard: Guard,
     tether: Tether,
@@ -50,6 +49,7 @@ pub(crate) struct Runner {
     record: Option<PathBuf>,
     deadline_boot_ms: u64,
     cancel: Cancel,
+    secrets: Vec<String>,
 }
 
 impl Runner {
@@ -76,6 +76,7 @@ impl Runner {
             record: attempt.tether.record(call.op, call.attempt),
             deadline_boot_ms: call.deadline_mark.since_boot_ms,
             cancel: attempt.cancel.clone(),
+            secrets: attempt.secrets.iter().map(|secret| secret.expose().to_owned()).collect(),
         }
     }
 
@@ -90,6 +91,7 @@ impl Runner {
             record: None,
             deadline_boot_ms: since_boot_ms().saturating_add(limit_ms),
             cancel: Cancel::default(),
+            secrets: Vec::new(),
         }
     }
 
@@ -117,7 +119,8 @@ impl Runner {
         let Command { run, cwd, mut env } = command;
         env.extend(self.env.iter().cloned());
         let (deadline_boot_ms, label) = (self.deadline_boot_ms, self.label.clone());
-        let job = Job { run, cwd, env, deadline_boot_ms, label, record, receipt };
+        let secrets = self.secrets.clone();
+        let job = Job { run, cwd, env, deadline_boot_ms, label, record, secrets, receipt };
         // What only asks is not cut: its answer is what the cut is followed by.
         let acts = job.receipt.is_some();
         self.guard.run_until(self.tether.lock(), &job, &|| acts && self.cancel.is_set())

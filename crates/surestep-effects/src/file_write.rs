@@ -150,12 +150,13 @@ impl Effect for FileWrite {
             return Ok(Outcome::NotLanded(fault, Retry::Never));
         }
         let attempt = attempt.clone();
-        blocking(move || execute(&attempt.call)).await?
+        blocking(move || execute(&attempt)).await?
     }
 }
 
-fn execute(call: &Call) -> Result<Outcome, Fault> {
-    let ready = match prepare(call) {
+fn execute(attempt: &Attempt) -> Result<Outcome, Fault> {
+    let call = &attempt.call;
+    let ready = match prepare(attempt) {
         Ok(ready) => ready,
         Err(refused) => return Ok(refused),
     };
@@ -194,10 +195,11 @@ impl Drop for Temp {
 }
 
 /// Does all that can be undone.
-fn prepare(call: &Call) -> Result<Ready, Outcome> {
+fn prepare(attempt: &Attempt) -> Result<Ready, Outcome> {
+    let call = &attempt.call;
     let never = |fault| Outcome::NotLanded(fault, Retry::Never);
     let later = |fault| Outcome::NotLanded(fault, Retry::Backoff);
-    let body = FileBody::parse(&call.operation.body).map_err(never)?;
+    let body = FileBody::parse(attempt.body()).map_err(never)?;
     let real = real_path(&path_of(call))?;
     let there = fs::metadata(&real).ok();
     if there.as_ref().is_some_and(|there| !there.is_file()) {
@@ -310,12 +312,13 @@ impl FileWriteLook {
 impl Reconciler for FileWriteLook {
     async fn look(&self, attempt: &Attempt) -> Result<Finding, Fault> {
         let attempt = attempt.clone();
-        blocking(move || look(&attempt.call)).await?
+        blocking(move || look(&attempt)).await?
     }
 }
 
-fn look(call: &Call) -> Result<Finding, Fault> {
-    let body = FileBody::parse(&call.operation.body)?;
+fn look(attempt: &Attempt) -> Result<Finding, Fault> {
+    let call = &attempt.call;
+    let body = FileBody::parse(attempt.body())?;
     let content = body.content.as_bytes();
     let path = path_of(call);
     let there = match fs::metadata(&path) {

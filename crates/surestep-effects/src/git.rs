@@ -37,7 +37,6 @@ const GIT: [&str; 6] =
 const PLAIN_SSH: &str = "ssh -o ControlMaster=no";
 
 /// Git in one folder, on behalf of one attempt.
-#[derive(Debug)]
 pub(crate) struct Git<'a> {
     /// Who runs it.
     pub(crate) runner: &'a Runner,

@@ -182,7 +182,7 @@ impl Effect for GitPush {
 
     async fn execute(&self, attempt: &Attempt) -> Result<Outcome, Fault> {
         let (guard, attempt) = (self.guard.clone(), attempt.clone());
-        blocking(move || execute(&Runner::of(&guard, &attempt), &attempt.call)).await
+        blocking(move || execute(&Runner::of(&guard, &attempt), &attempt)).await
     }
 
     fn grace_ms(&self) -> u64 {
@@ -190,9 +190,10 @@ impl Effect for GitPush {
     }
 }
 
-fn execute(runner: &Runner, call: &Call) -> Outcome {
+fn execute(runner: &Runner, attempt: &Attempt) -> Outcome {
+    let call = &attempt.call;
     let target = call.operation.target.as_str();
-    let body = match PushBody::parse(&call.operation.body) {
+    let body = match PushBody::parse(attempt.body()) {
         Ok(body) => body,
         Err(fault) => return Outcome::NotLanded(fault, Retry::Never),
     };
@@ -333,12 +334,13 @@ impl GitPushLook {
 impl Reconciler for GitPushLook {
     async fn look(&self, attempt: &Attempt) -> Result<Finding, Fault> {
         let (guard, attempt) = (self.guard.clone(), attempt.clone());
-        blocking(move || look(&Runner::of(&guard, &attempt), &attempt.call)).await?
+        blocking(move || look(&Runner::of(&guard, &attempt), &attempt)).await?
     }
 }
 
-fn look(runner: &Runner, call: &Call) -> Result<Finding, Fault> {
-    let body = PushBody::parse(&call.operation.body)?;
+fn look(runner: &Runner, attempt: &Attempt) -> Result<Finding, Fault> {
+    let call = &attempt.call;
+    let body = PushBody::parse(attempt.body())?;
     let git = Git { runner, dir: resolve(call.dir.as_deref(), body.dir.as_deref()) };
     find(&git, call, &body).or_else(|silent| Ok(Finding::Unknown(silent.fault)))
 }

@@ -18,6 +18,7 @@ mod git;
 mod git_push;
 mod outside;
 mod remote;
+mod secrets;
 mod shell;
 
 use std::path::Path;
@@ -28,6 +29,7 @@ use surestep::{Effect, Fault, Kind, Recovery};
 pub use file_write::{FILE_WRITE, FileWrite, FileWriteLook};
 pub use git_push::{GIT_PUSH, GitPush, GitPushLook};
 use guard::Guard;
+pub use secrets::{CommandSecrets, EnvSecrets, FileSecrets, SECRET_PREFIX};
 pub use shell::{SHELL, Shell, ShellCheck};
 
 /// Time for one attempt of a command or of git, in milliseconds.

@@ -181,7 +181,7 @@ impl Effect for Shell {
 
 fn execute(guard: &Guard, attempt: &Attempt) -> Outcome {
     let call = &attempt.call;
-    let body = match ShellBody::parse(&call.operation.body) {
+    let body = match ShellBody::parse(attempt.body()) {
         Ok(body) => body,
         Err(fault) => return Outcome::NotLanded(fault, Retry::Never),
     };
@@ -230,7 +230,7 @@ impl Reconciler for ShellCheck {
 
 fn look(guard: &Guard, attempt: &Attempt) -> Result<Finding, Fault> {
     let call = &attempt.call;
-    let body = ShellBody::parse(&call.operation.body)?;
+    let body = ShellBody::parse(attempt.body())?;
     let Some(check) = &body.check else {
         return Ok(Finding::Unknown(refusal(SHELL, "the operation has no `check`")));
     };

@@ -107,6 +107,7 @@ fn lock(path: &Path) -> io::Result<File> {
 
 fn job(dir: &Path, script: &str, budget: Duration) -> Job {
     Job {
+        secrets: Vec::new(),
         run: ["sh", "-c", script].map(str::to_owned).to_vec(),
         cwd: Some(dir.to_owned()),
         env: vec![("EXTRA".to_owned(), "extra".to_owned())],

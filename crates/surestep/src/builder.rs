@@ -9,6 +9,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::effect::{Effect, Recovery};
 use crate::engine::Engine;
 use crate::registry::{Registry, Tuning};
+use crate::secret::{NoSecrets, SecretSource};
 use crate::store::Store;
 
 /// Puts an engine together.
@@ -20,6 +21,7 @@ pub struct Builder {
     dir: Option<String>,
     stop: Arc<AtomicBool>,
     allow: Option<Vec<Kind>>,
+    secrets: Arc<dyn SecretSource>,
     twice: Option<Kind>,
 }
 
@@ -51,6 +53,7 @@ impl Engine {
             dir: None,
             stop: Arc::default(),
             allow: None,
+            secrets: Arc::new(NoSecrets),
             twice: None,
         }
     }
@@ -122,6 +125,13 @@ impl Builder {
         self
     }
 
+    /// Where the secrets come from that bodies refer to. Default: nowhere, and an operation that refers to one waits.
+    #[must_use]
+    pub fn secrets(mut self, source: impl SecretSource) -> Self {
+        self.secrets = Arc::new(source);
+        self
+    }
+
     /// The engine.
     ///
     /// # Errors
@@ -136,6 +146,7 @@ impl Builder {
                 owner: self.owner,
                 stop: self.stop,
                 allow: self.allow,
+                secrets: self.secrets,
                 dir: self.dir.or_else(|| Some(std::env::current_dir().ok()?.to_str()?.to_owned())),
             }),
         }

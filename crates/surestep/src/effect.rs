@@ -1,15 +1,18 @@
 //! The effect ports: what runs an operation, and what asks afterwards whether it landed.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use surestep_core::{Body, Call, Fault, Finding, Kind, Outcome};
 
+use crate::scrub::Scrubber;
+use crate::secret::Secret;
 use crate::tether::Tether;
 
-/// One attempt, as an [`Effect`] or [`Reconciler`] gets it.
-#[derive(Debug, Clone)]
+/// One attempt, as an [`Effect`] or [`Reconciler`] gets it. Its `Debug` shows the body as it is bound, never a secret.
+#[derive(Clone)]
 pub struct Attempt {
     /// The operation and the attempt: key, kind, repo, target, body, epoch, attempt, deadline, trace context.
     pub call: Call,
@@ -17,6 +20,33 @@ pub struct Attempt {
     pub tether: Tether,
     /// Whether a person cancelled the turn while this attempt runs.
     pub cancel: Cancel,
+    /// The body with its secrets in place; `None` where it refers to none. See [`Attempt::body`].
+    pub resolved: Option<Body>,
+    /// The secrets in it: what an effect writes to a file must be free of them.
+    pub secrets: Vec<Secret>,
+}
+
+impl fmt::Debug for Attempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Attempt")
+            .field("call", &self.call)
+            .field("tether", &self.tether)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Attempt {
+    /// The body to execute: as it was bound, byte for byte, with its secrets in place of their references.
+    #[must_use]
+    pub fn body(&self) -> &Body {
+        self.resolved.as_ref().unwrap_or(&self.call.operation.body)
+    }
+
+    /// Scrubs credentials, those of this attempt by their very values.
+    #[must_use]
+    pub fn scrubber(&self) -> Scrubber {
+        Scrubber::new().knowing(self.secrets.iter().map(Secret::expose))
+    }
 }
 
 /// Tells a running attempt that a person cancelled its turn. An effect that can stop what it started, and *then* say
@@ -44,7 +74,7 @@ pub struct Planned<'a> {
     pub repo: &'a str,
     /// On what.
     pub target: &'a str,
-    /// The body, already canonical.
+    /// The body, already canonical; each secret that it refers to is the string `$secret` here.
     pub body: &'a Body,
     /// The folder against which relative paths are read.
     pub dir: Option<&'a str>,

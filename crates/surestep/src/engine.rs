@@ -14,7 +14,9 @@ use tracing::Instrument as _;
 use crate::clock::Clock;
 use crate::error::{Observed, StepError};
 use crate::load::Loaded;
+use crate::mailbox::scrubbed;
 use crate::registry::Registry;
+use crate::secret::{Fetched, SecretSource};
 use crate::store::{Hold, Store, StoreError};
 
 /// Carries turns as far as they can go. Cheap to clone.
@@ -28,6 +30,7 @@ pub struct Engine {
     pub(crate) stop: Arc<AtomicBool>,
     /// For plans and envelopes from outside: the kinds that may run.
     pub(crate) allow: Option<Vec<Kind>>,
+    pub(crate) secrets: Arc<dyn SecretSource>,
 }
 
 /// Where a turn stands after a step.
@@ -61,12 +64,14 @@ pub(crate) struct Hands {
     pub(crate) offered: Option<(Plan, Terms)>,
     /// Words from the mailbox that this step has judged.
     pub(crate) judged: BTreeSet<RequestId>,
+    /// The secrets of the attempt that is about to begin.
+    pub(crate) fetched: Fetched,
 }
 
 impl Hands {
     pub(crate) fn new(hold: Hold, offered: Option<(Plan, Terms)>) -> Self {
         let (epoch, judged) = (Epoch::NONE, BTreeSet::new());
-        Self { hold, observed: None, epoch, retaken: false, offered, judged }
+        Self { hold, observed: None, epoch, retaken: false, offered, judged, fetched: Fetched::default() }
     }
 }
 
@@ -87,8 +92,11 @@ impl Engine {
 
     async fn step_inner(&self, mut envelope: Envelope) -> Result<Step, StepError> {
         let session = envelope.session().id.clone();
-        let plan = envelope.take_plan();
+        let plan = envelope.take_plan().map(|plan| crate::scrub::plan(&plan)).transpose()?;
         let mut loaded = self.load_or_take_in(&envelope).await?;
+        if plan.is_some() && !loaded.exists {
+            crate::scrub::name(&session)?;
+        }
         on_chain(&envelope, &loaded.envelope)?;
         if let Some(rest) = self.elsewhere(&loaded) {
             return self.step_of(loaded.envelope, &envelope, rest).await;
@@ -140,6 +148,7 @@ impl Engine {
     /// # Errors
     /// [`StepError::Refused`] when the word does not fit; [`StepError::Busy`] when somebody holds the session.
     pub async fn answer(&self, session: &SessionId, request: &Request) -> Result<Step, StepError> {
+        let request = &scrubbed(request);
         let mut loaded = self.load(session).await?;
         if !loaded.exists {
             return Err(StepError::NoSuchSession { session: session.clone() });

@@ -5,6 +5,7 @@ use surestep_core::{
     SessionId,
 };
 
+use crate::secret::SecretError;
 use crate::store::{Holder, StoreError};
 
 /// What this process saw of an attempt although it could not record it.
@@ -58,6 +59,19 @@ pub enum StepError {
     /// The plan is refused. Nothing was written.
     #[error(transparent)]
     Plan(#[from] PlanError),
+    /// A secret that an operation refers to is not to be had, so nothing of it was sent or asked.
+    #[error("operation {op} of `{session}`: {source}")]
+    Secret {
+        /// The session.
+        session: SessionId,
+        /// The operation.
+        op: OpNumber,
+        /// Whether an earlier attempt of it may have landed, and only the look-up needs the secret.
+        in_doubt: bool,
+        /// Why.
+        #[source]
+        source: SecretError,
+    },
     /// A person's word was refused. Nothing was written.
     #[error(transparent)]
     Refused(#[from] Refused),
@@ -155,6 +169,7 @@ impl StepError {
             Self::Store { indeterminate: true, .. } => "SE0504",
             Self::Store { source, .. } => source.code(),
             Self::Plan(e) => plan_code(e),
+            Self::Secret { .. } => "SE0404",
             Self::Refused(e) => refused_code(e),
             Self::Corrupt { source: Corrupt::TooNew { .. }, .. } => "SE0701",
             Self::Corrupt { .. } => "SE0601",
@@ -177,7 +192,7 @@ impl StepError {
             Self::Busy { .. } | Self::Fenced { .. } => exit::HELD,
             Self::Store { source, .. } => source.exit_code(),
             Self::Plan(PlanError::TooNew { .. }) => exit::VERSION,
-            Self::Plan(_) => exit::USAGE,
+            Self::Plan(_) | Self::Secret { .. } => exit::USAGE,
             Self::Refused(Refused::TooEarly { .. }) => exit::UNTIL,
             Self::Refused(Refused::NoSuchOperation) => exit::NO_SUCH,
             Self::Refused(Refused::Broken(_)) | Self::Broken(_) => exit::UNEXPECTED,
@@ -211,6 +226,8 @@ pub const fn plan_code(error: &PlanError) -> &'static str {
         PlanError::AlreadyBound { .. } => "SE0207",
         PlanError::TurnOrder { .. } => "SE0208",
         PlanError::OtherSession { .. } => "SE0209",
+        PlanError::Secret { .. } => "SE0210",
+        PlanError::SecretReference { .. } => "SE0211",
         PlanError::Unpaired { .. } => "SE0214",
         PlanError::Json(_) | PlanError::Shape { .. } | _ => "SE0201",
     }

@@ -68,6 +68,8 @@ mod recover;
 mod registry;
 mod restore;
 mod run;
+pub mod scrub;
+mod secret;
 mod store;
 mod tether;
 
@@ -79,6 +81,7 @@ pub use engine::{Engine, Step, Wait};
 pub use error::{Observed, StepError, plan_code};
 pub use memory::{MemoryStore, ServerClock};
 pub use registry::Tuning;
+pub use secret::{Secret, SecretError, SecretSource};
 pub use store::{
     Blob, Hold, HoldProof, Holder, Journal, Nameless, Page, PublishError, SessionPage, Stamps, Store,
     StoreError,

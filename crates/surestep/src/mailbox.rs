@@ -7,8 +7,29 @@ use surestep_core::{HoldId, Me, Refused, Request, SessionId, Turn, TurnNumber, W
 use crate::effect::Cancel;
 use crate::engine::{Engine, Hands};
 use crate::error::StepError;
+use crate::scrub::Scrubber;
+use crate::secret;
+
+/// A person's word, fit for the disk: a reason may quote a credential.
+pub(crate) fn scrubbed(request: &Request) -> Request {
+    let with = Scrubber::new();
+    let mut request = request.clone();
+    request.by = with.text(&request.by).into_owned();
+    request.because = with.text(&request.because).into_owned();
+    request.receipt = request.receipt.map(|receipt| secret::receipt(receipt, &with));
+    request
+}
 
 impl Engine {
+    /// Puts a person's word into the mailbox of a session that somebody holds.
+    ///
+    /// # Errors
+    /// When the store could not keep it.
+    pub async fn post(&self, session: &SessionId, request: &Request) -> Result<(), StepError> {
+        let posted = self.store.request(session, &scrubbed(request)).await;
+        posted.map_err(|source| StepError::Store { source, observed: None, indeterminate: false })
+    }
+
     /// Folds in what fits. A word that does not fit is left where it is, and judged again by a later step: `not landed`
     /// may only have come too early. A word is judged once a step.
     pub(crate) fn fold(&self, mut turn: Turn, requests: &[Request], hands: &mut Hands) -> Turn {

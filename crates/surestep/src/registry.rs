@@ -8,6 +8,7 @@ use surestep_core::limits::ATTEMPTS_DEFAULT;
 use surestep_core::{Approval, Kind, OperationTerms, Plan, PlanError, RecoveryClass, Session, Terms};
 
 use crate::effect::{Effect, Planned, Reconciler, Recovery};
+use crate::secret;
 
 /// What configuration may change of a kind's terms.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -92,6 +93,7 @@ impl Registry {
             let registered =
                 self.kinds.get(&planned.kind).ok_or_else(|| self.unknown(&planned.kind, path()))?;
             let body = bind_body(planned, n)?;
+            let body = secret::placeholders(&body).unwrap_or(body);
             let seen = Planned { repo: &planned.repo, target: &planned.target, body: &body, dir };
             let terms =
                 registered.effect.terms(&seen).map_err(|fault| PlanError::Refused { path: path(), fault })?;

@@ -7,12 +7,16 @@ use std::task::Poll;
 use std::time::Duration;
 
 use surestep_core::limits::SETTLE_BYTES_RESERVED;
-use surestep_core::{Call, Doubt, Fault, Finding, Intent, Next, Now, Outcome, Rest, Rested, Staged, Turn};
+use surestep_core::{
+    Call, Commit, Doubt, Entry, Fault, Finding, Intent, Next, Now, OpNumber, Outcome, Rest, Rested, Session,
+    Staged, Turn,
+};
 use tracing::Instrument as _;
 
 use crate::effect::{Attempt, Cancel};
 use crate::engine::{Engine, Hands, unknown, unregistered};
 use crate::error::{Observed, StepError};
+use crate::secret;
 use crate::store::{Blob, Hold, PublishError, StoreError};
 
 impl Engine {
@@ -35,7 +39,7 @@ impl Engine {
                     self.fold_mailbox(turn, &mut hands).await
                 }
                 Next::Reconcile(doubt) => {
-                    let turn = self.look(doubt, &hands.hold).await?;
+                    let turn = self.look(doubt, &mut hands).await?;
                     self.fold_mailbox(turn, &mut hands).await
                 }
                 Next::Rest(rested) => return Ok(rested),
@@ -52,7 +56,16 @@ impl Engine {
         now: &Now,
     ) -> Result<Turn, StepError> {
         let mut staged = staged;
-        let mut no_room = None;
+        let mut refused = None;
+        if let Some((op, _)) = staged.intent()
+            && let Err(error) = self.fetch(staged.session(), op, false, hands).await
+        {
+            if hands.observed.is_none() && !tells(staged.commit()) {
+                return Err(error);
+            }
+            staged = staged.without_intent()?;
+            refused = Some(error);
+        }
         if staged.intent().is_some() {
             let bytes = SETTLE_BYTES_RESERVED.max(staged.commit().text().len() as u64);
             if let Err(source) = self.store.reserve(&hands.hold, bytes).await {
@@ -60,7 +73,7 @@ impl Engine {
                     return Err(StepError::Store { source, observed: None, indeterminate: false });
                 }
                 staged = staged.without_intent()?;
-                no_room = Some(source);
+                refused = Some(StepError::Store { source, observed: None, indeterminate: false });
             }
         }
         let revision = staged.commit().revision();
@@ -71,10 +84,7 @@ impl Engine {
             Ok(()) => {
                 hands.observed = None;
                 let turn = staged.committed();
-                match no_room {
-                    None => Ok(turn),
-                    Some(source) => Err(StepError::Store { source, observed: None, indeterminate: false }),
-                }
+                refused.map_or(Ok(turn), Err)
             }
             Err(PublishError::NotCommitted(StoreError::HoldLost { .. })) => {
                 self.take_anew(staged, hands, now).await
@@ -112,7 +122,7 @@ impl Engine {
         let span = tracing::info_span!(
             "surestep.execute", op = %call.op, key = %call.operation.key, kind = %kind, attempt = %call.attempt
         );
-        let (attempt, turn) = (self.attempt(&call, &hands.hold), intent.turn_number());
+        let (attempt, turn) = (self.attempt(&call, hands), intent.turn_number());
         let left = call.deadline_mark.since(&now.mark).unwrap_or(0);
         let limit = Duration::from_millis(left.saturating_add(effect.grace_ms()));
         let outcome = self
@@ -129,17 +139,32 @@ impl Engine {
             .instrument(span)
             .await
             .unwrap_or_else(Outcome::Unknown);
+        let outcome = secret::outcome(outcome, &attempt.scrubber());
         let (op, key, number) = (call.op, call.operation.key, call.attempt);
         hands.observed = Some(Box::new(Observed { op, key, attempt: number, outcome: outcome.clone() }));
         hands.epoch = call.epoch;
         Ok(intent.settle(outcome, &self.clock.now()))
     }
 
-    fn attempt(&self, call: &Call, hold: &Hold) -> Attempt {
-        Attempt { call: call.clone(), tether: hold.tether.clone(), cancel: Cancel::default() }
+    fn attempt(&self, call: &Call, hands: &Hands) -> Attempt {
+        let resolved = hands.fetched.resolved(&call.operation.body);
+        let (tether, secrets) = (hands.hold.tether.clone(), hands.fetched.secrets());
+        Attempt { call: call.clone(), tether, cancel: Cancel::default(), resolved, secrets }
     }
 
-    async fn look(&self, doubt: Doubt, hold: &Hold) -> Result<Turn, StepError> {
+    /// Fetches the secrets of an operation, before anything of it is sent or asked.
+    async fn fetch(
+        &self,
+        session: &Session,
+        op: OpNumber,
+        in_doubt: bool,
+        hands: &mut Hands,
+    ) -> Result<(), StepError> {
+        let fetched = hands.fetched.fetch(self.secrets.as_ref(), session, op).await;
+        fetched.map_err(|source| StepError::Secret { session: session.id.clone(), op, in_doubt, source })
+    }
+
+    async fn look(&self, doubt: Doubt, hands: &mut Hands) -> Result<Turn, StepError> {
         let call = doubt.call().clone();
         let kind = &call.operation.kind;
         let Some(reconciler) = self.registry.reconciler(kind) else {
@@ -150,12 +175,14 @@ impl Engine {
             tracing::info_span!("surestep.look", op = %call.op, key = %call.operation.key, kind = %kind);
         let left = call.deadline_mark.since(&self.clock.now().mark).unwrap_or(0);
         let limit = Duration::from_millis(left.saturating_add(1_000));
-        let attempt = self.attempt(&call, hold);
+        self.fetch(doubt.session(), call.op, true, hands).await?;
+        let attempt = self.attempt(&call, hands);
         let found = self
-            .within(limit, hold, async { reconciler.look(&attempt).await })
+            .within(limit, &hands.hold, async { reconciler.look(&attempt).await })
             .instrument(span)
             .await
             .unwrap_or_else(unknown);
+        let found = secret::finding(found, &attempt.scrubber());
         Ok(doubt.resolve(found, &self.clock.now()))
     }
 
@@ -210,6 +237,29 @@ impl Engine {
 /// The content that a commit names by digest.
 pub(crate) fn blobs(staged: &Staged) -> Vec<Blob> {
     staged.content().iter().map(|text| Blob::of(text.clone().into_bytes())).collect()
+}
+
+/// Whether a commit says more than who owns the session and what comes next.
+fn tells(commit: &Commit) -> bool {
+    let opens = |entry: &Entry| match entry {
+        Entry::Opened(_)
+        | Entry::Said(_)
+        | Entry::Bound(_)
+        | Entry::Claimed(_)
+        | Entry::Released(_)
+        | Entry::Intended(_) => true,
+        Entry::Succeeded(_)
+        | Entry::Failed(_)
+        | Entry::Doubted(_)
+        | Entry::Approved(_)
+        | Entry::Denied(_)
+        | Entry::Skipped(_)
+        | Entry::Cancelled(_)
+        | Entry::Finished(_)
+        | Entry::HandedOff(_)
+        | Entry::Restored(_) => false,
+    };
+    !commit.entries().iter().all(opens)
 }
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {

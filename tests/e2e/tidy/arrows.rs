@@ -13,7 +13,7 @@ const ARROWS: &[(&str, &[&str], &[&str])] = &[
     (
         "surestep",
         &["surestep-core"],
-        &["async-trait", "getrandom", "rustix", "thiserror", "tokio", "tracing"],
+        &["aho-corasick", "async-trait", "getrandom", "rustix", "thiserror", "tokio", "tracing"],
     ),
     (
         "surestep-file",

@@ -46,6 +46,7 @@ fn machine() -> Check {
 
 fn guard() -> Check {
     let job = Job {
+        secrets: Vec::new(),
         run: vec!["/proc/self/exe".into(), "--version".into()],
         cwd: None,
         env: vec![],

@@ -24,10 +24,12 @@ mod tail;
 mod tree;
 mod wire;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -35,6 +37,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+
+use crate::secrets::SECRET_PREFIX;
 
 pub use children::heed_children;
 pub use process::guard_main;
@@ -52,10 +56,11 @@ const SILENCE_S: u64 = 60;
 pub struct Guard {
     program: PathBuf,
     args: Vec<OsString>,
+    hidden: Vec<String>,
 }
 
-/// One command to run, and until when.
-#[derive(Debug, Clone)]
+/// One command to run, and until when. Its `Debug` shows whose it is, and nothing that may hold a secret.
+#[derive(Clone)]
 pub struct Job {
     /// The program and its arguments; no shell is involved.
     pub run: Vec<String>,
@@ -69,8 +74,16 @@ pub struct Job {
     pub label: Label,
     /// The file that holds the record of this attempt; none for a command that is only asked.
     pub record: Option<PathBuf>,
+    /// What neither the record nor the report may hold, on top of what looks like a credential.
+    pub secrets: Vec<String>,
     /// What names the landing, should the command exit with 0; kept in the record for who finds it later.
     pub receipt: Option<String>,
+}
+
+impl fmt::Debug for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Job").field("label", &self.label).field("cwd", &self.cwd).finish_non_exhaustive()
+    }
 }
 
 /// Whose attempt a command is; the command sees it as `SURESTEP_SESSION`, `SURESTEP_KEY`,
@@ -172,7 +185,8 @@ impl Guard {
 
     /// The guard is this program, started with these arguments.
     pub fn with_args(program: impl Into<PathBuf>, args: impl IntoIterator<Item = OsString>) -> Guard {
-        Guard { program: program.into(), args: args.into_iter().collect() }
+        let hidden = vec![SECRET_PREFIX.to_owned()];
+        Guard { program: program.into(), args: args.into_iter().collect(), hidden }
     }
 
     /// The guard is the running program itself, which calls [`guard_main`] when it is started with
@@ -182,6 +196,14 @@ impl Guard {
     /// starts a guard of its own version.
     pub fn own_exe(hidden_arg: impl Into<OsString>) -> Guard {
         Guard::with_args("/proc/self/exe", [hidden_arg.into()])
+    }
+
+    /// Keeps variables with this prefix from the guard and all commands below it, as it does with [`SECRET_PREFIX`]: a
+    /// command gets the secrets that its operation names, and no other one by accident. An empty prefix hides nothing.
+    #[must_use]
+    pub fn hiding(mut self, prefix: impl Into<String>) -> Guard {
+        self.hidden.push(prefix.into());
+        self
     }
 
     /// The program that is started.
@@ -230,7 +252,14 @@ impl Guard {
         let (ours, theirs) = UnixStream::pair().map_err(refused("creating its socket"))?;
         // The command, and with it our copies of what the guard got, are dropped at the end of this
         // function: only the guard's death may keep its socket from speaking.
-        let child = Command::new(&self.program)
+        let mut command = Command::new(&self.program);
+        let hides = |name: &OsStr| {
+            self.hidden.iter().any(|p| !p.is_empty() && name.as_bytes().starts_with(p.as_bytes()))
+        };
+        for (name, _) in std::env::vars_os().filter(|(name, _)| hides(name)) {
+            command.env_remove(name);
+        }
+        let child = command
             .arg0("surestep-guard")
             .args(&self.args)
             .stdin(stdin)

@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 
 use rustix::io::{Errno, FdFlags};
 use rustix::process::{WaitOptions, WaitStatus};
+use surestep::scrub::Scrubber;
 
 use super::record::Keeper;
 use super::tail::{Kept, Tail};
@@ -140,6 +141,7 @@ enum News {
 struct Started {
     identity: Identity,
     keeper: Option<Keeper>,
+    scrubber: Scrubber,
     deadline_boot_ms: u64,
     command: i32,
     news: Receiver<News>,
@@ -191,6 +193,7 @@ impl Started {
                 Ok(Started {
                     identity: ready.identity,
                     keeper,
+                    scrubber: order.scrubber(),
                     deadline_boot_ms: order.deadline_boot_ms,
                     command,
                     news: ready.news,
@@ -247,7 +250,7 @@ impl Started {
         };
         let mut report = report(exit.unwrap_or_else(unseen), self.identity.boot.clone());
         report.cut = cut.is_some();
-        fill(&mut report, self.stdout.finish(), self.stderr.finish());
+        fill(&mut report, &self.scrubber, self.stdout.finish(), self.stderr.finish());
         if let Some(keeper) = self.keeper.take() {
             // On failure the record stays begun, which only denies; the engine still hears it.
             let _ = keeper.end(&report);
@@ -268,14 +271,15 @@ impl Started {
         let mut report = report(Exit::Unknown(why), self.identity.boot.clone());
         report.cut = true;
         report.survivors = survivors;
-        fill(&mut report, self.stdout.so_far(), self.stderr.so_far());
+        fill(&mut report, &self.scrubber, self.stdout.so_far(), self.stderr.so_far());
         report
     }
 }
 
-fn fill(report: &mut Report, stdout: Kept, stderr: Kept) {
-    (report.stdout, report.stdout_truncated) = stdout.into_parts();
-    (report.stderr, report.stderr_truncated) = stderr.into_parts();
+/// The ends of the output, without credentials: neither the record nor the engine ever has them.
+fn fill(report: &mut Report, scrubber: &Scrubber, stdout: Kept, stderr: Kept) {
+    (report.stdout, report.stdout_truncated) = stdout.into_parts(scrubber);
+    (report.stderr, report.stderr_truncated) = stderr.into_parts(scrubber);
 }
 
 /// The killing at the deadline, round after round until nobody is left.

@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use surestep::core::json;
+use surestep::scrub::Scrubber;
 
 use super::tree::{self, Stat};
 use super::wire::Order;
@@ -191,6 +192,7 @@ impl Stored {
 pub(super) struct Keeper {
     path: PathBuf,
     stored: Stored,
+    scrubber: Scrubber,
 }
 
 impl Keeper {
@@ -201,6 +203,7 @@ impl Keeper {
         guard: &super::process::Identity,
     ) -> io::Result<Keeper> {
         let label = &order.label;
+        let scrubber = order.scrubber();
         let stored = Stored {
             format: FORMAT.to_owned(),
             state: BEGUN.to_owned(),
@@ -214,11 +217,11 @@ impl Keeper {
             boot: guard.boot.clone(),
             since_boot_ms: guard.since_boot_ms,
             mark: guard.mark.clone(),
-            command: order.run.clone(),
+            command: order.run.iter().map(|word| scrubber.text(word).into_owned()).collect(),
             receipt: order.receipt.clone(),
             end: None,
         };
-        let keeper = Keeper { path, stored };
+        let keeper = Keeper { path, stored, scrubber };
         keeper.replace(false)?;
         Ok(keeper)
     }
@@ -227,7 +230,7 @@ impl Keeper {
     pub(super) fn end(mut self, report: &Report) -> io::Result<()> {
         self.stored.state = ENDED.to_owned();
         self.stored.end = Some(End {
-            exit: report.exit.clone(),
+            exit: self.said(&report.exit),
             cut: report.cut,
             stdout: String::from_utf8_lossy(&report.stdout).into_owned(),
             stdout_truncated: report.stdout_truncated,
@@ -236,6 +239,15 @@ impl Keeper {
             ended_boot_ms: report.ended_boot_ms,
         });
         self.replace(true)
+    }
+
+    /// The reasons in an end may quote a command line.
+    fn said(&self, exit: &Exit) -> Exit {
+        match exit {
+            Exit::NotStarted(why) => Exit::NotStarted(self.scrubber.text(why).into_owned()),
+            Exit::Unknown(why) => Exit::Unknown(self.scrubber.text(why).into_owned()),
+            Exit::Code(_) | Exit::Signal(_) => exit.clone(),
+        }
     }
 
     fn replace(&self, sync: bool) -> io::Result<()> {

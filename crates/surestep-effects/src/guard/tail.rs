@@ -7,6 +7,8 @@ use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use surestep::scrub::Scrubber;
+
 use super::TAIL_BYTES;
 
 /// How long the drain may take to see the end of a pipe after everybody below the guard is gone; a
@@ -23,7 +25,9 @@ impl Kept {
     fn push(&mut self, more: &[u8]) {
         self.bytes.extend_from_slice(more);
         if self.bytes.len() > 8 * TAIL_BYTES {
-            self.trim();
+            let excess = self.bytes.len() - 4 * TAIL_BYTES;
+            self.bytes.drain(..excess);
+            self.dropped = true;
         }
     }
 
@@ -35,8 +39,10 @@ impl Kept {
         }
     }
 
-    /// The last bytes, and whether there were more.
-    pub(super) fn into_parts(mut self) -> (Vec<u8>, bool) {
+    /// The last bytes without credentials, and whether there were more. What is kept is scrubbed before it is cut to its
+    /// final length, so that no cut leaves a part of one.
+    pub(super) fn into_parts(mut self, scrubber: &Scrubber) -> (Vec<u8>, bool) {
+        self.bytes = scrubber.tail(&self.bytes, self.dropped);
         self.trim();
         (self.bytes, self.dropped)
     }

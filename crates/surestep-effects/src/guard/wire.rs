@@ -18,13 +18,15 @@ use rustix::net::{RecvFlags, SendFlags};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use surestep::scrub::Scrubber;
+
 use super::{Job, Label};
 
 /// The longest frame, in bytes: far above what Linux lets a command line and its environment be.
 const FRAME_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// A job as it travels: paths as bytes, since they need not be UTF-8.
-#[derive(Debug, Serialize, Deserialize)]
+/// A job as it travels: paths as bytes, since they need not be UTF-8. No `Debug`: it holds secrets.
+#[derive(Serialize, Deserialize)]
 pub(super) struct Order {
     pub(super) run: Vec<String>,
     cwd: Option<Vec<u8>>,
@@ -33,6 +35,7 @@ pub(super) struct Order {
     pub(super) label: Label,
     record: Option<Vec<u8>>,
     pub(super) receipt: Option<String>,
+    pub(super) secrets: Vec<String>,
     /// Whether the guard's stdin is a lock to hold.
     pub(super) locked: bool,
 }
@@ -50,8 +53,14 @@ impl Order {
             label: job.label.clone(),
             record: job.record.as_ref().map(bytes).transpose()?,
             receipt: job.receipt.clone(),
+            secrets: job.secrets.clone(),
             locked,
         })
+    }
+
+    /// What keeps credentials out of everything that is written down or reported.
+    pub(super) fn scrubber(&self) -> Scrubber {
+        Scrubber::new().knowing(self.secrets.iter().map(String::as_str))
     }
 
     pub(super) fn cwd(&self) -> Option<PathBuf> {

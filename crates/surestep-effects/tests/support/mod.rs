@@ -95,6 +95,8 @@ impl Desk {
         let deadline = since_boot_ms().saturating_add_signed(op.budget_ms);
         Attempt {
             cancel: surestep::Cancel::default(),
+            resolved: None,
+            secrets: Vec::new(),
             call: Call {
                 session: SessionId::new("s-1").unwrap(),
                 op: OpNumber::FIRST,

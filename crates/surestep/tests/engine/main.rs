@@ -24,4 +24,7 @@ mod moves;
 mod ownership; // epochs, leases, rivals
 mod plans; // binding, refusals, turns
 mod rests;
-mod schedules; // everything at once, from seeds // time: until, backoff, repeat
+mod schedules;
+mod scrubbing; // what a text does to hide a credential
+mod secrets; // none in what is stored // everything at once, from seeds // time: until, backoff, repeat
+mod sources; // secrets that a body names
