@@ -143,8 +143,8 @@ fn percent_some(text: &str) -> String {
 }
 
 fn escaped(text: &str) -> String {
-    text.bytes().fold(String::new(), |mut out, b| {
-        write!(out, "\\u{b:04x}").unwrap();
+    text.encode_utf16().fold(String::new(), |mut out, unit| {
+        write!(out, "\\u{unit:04x}").unwrap();
         out
     })
 }
@@ -362,16 +362,13 @@ fn a_known_value_is_found_in_each_encoding() {
             percent(&value),
             percent_some(&value),
             percent(&percent(&value)),
-            escaped(&value.replace('é', "e")),
+            escaped(&value),
             quoted.clone(),
             surestep_core::json::quote(&quoted),
             hex.to_uppercase(),
             format!("f{hex}"),
             hex,
         ];
-        if value.contains('é') {
-            texts.remove(4);
-        }
         for before in ["", "a", "ab"] {
             for url in [false, true] {
                 let packed = base64(format!("{before}{value}c").as_bytes(), url);
