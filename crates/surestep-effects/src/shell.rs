@@ -41,6 +41,8 @@ body
   cwd           folder for both; relative to where the plan was first run, the default
   env           {NAME: value}, on top of the environment of surestep
   refused_exit  [code, ...]: exit codes (1 to 255) by which `run` says that surely nothing happened
+  Any value may be {\"$secret\": \"NAME\"}: it is fetched when the command runs, and never stored. Prefer `env`:
+  other users of the machine can read the arguments of a command. Secrets that are not named are not inherited.
   Both commands find SURESTEP_KEY, SURESTEP_SESSION, SURESTEP_OPERATION, SURESTEP_ATTEMPT, SURESTEP_EPOCH,
   SURESTEP_REPO and SURESTEP_TARGET in their environment. `repo` and `target` are labels, and part of the key.
 
