@@ -21,7 +21,8 @@ const LISTED_MAX: usize = 20;
 
 /// `surestep.gc/1`.
 #[derive(Serialize)]
-struct GcObject {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct GcObject {
     schema: &'static str,
     exit: u8,
     /// Names the plan: for `--apply`.
@@ -37,6 +38,7 @@ struct GcObject {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Left {
     session: String,
     why: String,

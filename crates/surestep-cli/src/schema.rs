@@ -20,7 +20,7 @@ macro_rules! schemas {
 schemas! {
     "plan", "envelope", "commit", "late", "request", "mark", "root", "guard", "store",
     "approve", "cancel", "completions", "demo", "deny", "doctor", "dry_run", "error", "exec", "explain",
-    "export", "forget", "fsck", "import", "list", "log", "log.commit", "log.end", "man", "questions",
+    "export", "forget", "fsck", "gc", "import", "list", "log", "log.commit", "log.end", "man", "questions",
     "resolve", "resolve_matching", "restored", "resume", "run", "schema", "show",
 }
 

@@ -17,6 +17,7 @@ use crate::explain::{OperationObject, PageObject};
 use crate::fail::FailObject;
 use crate::follow::{CommitLine, EndLine};
 use crate::fsck::FsckObject;
+use crate::gc::GcObject;
 use crate::list::ListObject;
 use crate::log::LogObject;
 use crate::matching::MatchingObject;
@@ -67,6 +68,7 @@ fn made() -> BTreeMap<&'static str, Schema> {
     all.insert("export", output::<ExportObject<'static>>("export"));
     all.insert("forget", output::<ForgetObject<'static>>("forget"));
     all.insert("fsck", output::<FsckObject>("fsck"));
+    all.insert("gc", output::<GcObject>("gc"));
     all.insert("list", output::<ListObject>("list"));
     all.insert("log", output::<LogObject>("log"));
     all.insert("questions", output::<QuestionsObject>("questions"));

@@ -259,6 +259,7 @@ fn an_engine_that_is_gone_before_the_command_gets_nothing_started() {
         "deadline_boot_ms": since_boot_ms() + 10_000,
         "label": {"session": "s", "operation": 1, "key": "k", "attempt": 1, "epoch": 1},
         "record": room.path("record.json").to_str().unwrap().as_bytes(),
+        "secrets": [],
         "locked": false,
     })
     .to_string();

@@ -70,7 +70,7 @@ const BANS: &[Ban] = &[
         except: &[
             "crates/surestep-file/src/disk.rs", // the type of a shared lock, in the trait
             "crates/surestep-file/src/real.rs", // the disk itself
-            "crates/surestep/src/store.rs",     // the type of a shared lock, in the tether
+            "crates/surestep/src/tether.rs",    // the type of a shared lock, in the tether
             "crates/surestep/src/clock.rs",     // the boot's id
             "crates/surestep-effects/",
             "crates/surestep-cli/",

@@ -6,6 +6,9 @@ use super::field::is_padded;
 /// How much of a front without any space is given up, in bytes.
 const WORD_BYTES_MAX: usize = 16 << 10;
 
+/// How much of a cut front is given up at most, in bytes.
+const DROPPED_BYTES_MAX: usize = 48 << 10;
+
 impl Scrubber {
     /// The end of an output with each credential replaced; other bytes stay as they are.
     ///
@@ -15,6 +18,8 @@ impl Scrubber {
     pub fn tail(&self, bytes: &[u8], cut_at_front: bool) -> Vec<u8> {
         let kept = if cut_at_front { self.rest_of_value(bytes) } else { bytes };
         let kept = if cut_at_front { after_cut(kept) } else { kept };
+        // One credential is not longer than this: what is all one word is kept behind it.
+        let kept = bytes.get(DROPPED_BYTES_MAX..).filter(|rest| rest.len() > kept.len()).unwrap_or(kept);
         self.bytes(kept).into_owned()
     }
 

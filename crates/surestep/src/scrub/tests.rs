@@ -402,6 +402,14 @@ fn only_what_is_secret_of_a_url_goes() {
 }
 
 #[test]
+fn an_end_without_any_space_is_kept_but_for_what_one_credential_can_be() {
+    for byte in [0_u8, b'x', b'=', 0xff] {
+        let kept = Scrubber::new().tail(&[byte; 100_000], true);
+        assert!(kept.len() >= 16 << 10, "{byte}: {}", kept.len());
+    }
+}
+
+#[test]
 fn the_end_of_an_output_keeps_its_bytes_and_no_piece_of_a_token() {
     let scrubber = Scrubber::new();
     let mut bytes = b"\xff\xfe\0 caf\xe9 ".to_vec();

@@ -97,9 +97,20 @@ async fn a_reference_to_a_secret_has_one_form_and_any_other_is_refused() {
     let world = World::new();
     let body = r#"{"a":{"$secret":"_GITHUB.token-1"},"b":["$secret",{"c":{"$secret":"AWS_SECRET_ACCESS_KEY"}}],
         "Authorization":{"$secret":"T"},"d":"{\"$secret\":7}"}"#;
-    let step = world.engine().step(world.fresh(plan_text(&operation(body), ""))).await.unwrap();
+    let engine = world.builder().secrets(Any).build().unwrap();
+    let step = engine.step(world.fresh(plan_text(&operation(body), ""))).await.unwrap();
     finished(&step);
     world.check().await;
+}
+
+/// Has every secret.
+struct Any;
+
+#[async_trait::async_trait]
+impl surestep::SecretSource for Any {
+    async fn secret(&self, name: &str) -> Result<surestep::Secret, surestep::SecretError> {
+        Ok(surestep::Secret::new(format!("the value of {name}")))
+    }
 }
 
 #[tokio::test(start_paused = true)]
