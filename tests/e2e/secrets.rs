@@ -311,7 +311,7 @@ fn a_secret_reaches_the_command_whole_through_kills_and_never_the_disk() {
         // It goes out through the environment and an argument, and comes back plain and encoded.
         let script = r#"printf %s "$PASS" > got; printf %s "$1" > got2; echo "$PASS"; printf %s "$PASS" | base64; echo "$1" >&2"#;
         let plan = format!(
-            r#"{{"format":"surestep.plan/1","session":"s","verdict":"done","operations":[{{"kind":"shell","repo":"r","target":"t","body":{{"run":["sh","-c",{},"sh",{{"$secret":"PASS"}}],"env":{{"PASS":{{"$secret":"PASS"}}}},"local":true,"check":["test","-e","got2"]}}}}]}}"#,
+            r#"{{"format":"surestep.plan/1","session":"s","verdict":"done","operations":[{{"kind":"shell","repo":"r","target":"t","deadline_s":5,"body":{{"run":["sh","-c",{},"sh",{{"$secret":"PASS"}}],"env":{{"PASS":{{"$secret":"PASS"}}}},"local":true,"check":["test","-e","got2"]}}}}]}}"#,
             quote(script)
         );
         std::fs::write(scratch.path().join("plan.json"), plan).expect("the plan");
@@ -367,5 +367,42 @@ fn named_secrets_only(prefix: &str) {
     assert_eq!(kept.trim_end(), mine);
     clean("stdout", ran.stdout.as_bytes(), &runs);
     clean("stderr", ran.stderr.as_bytes(), &runs);
+    walk(&scratch.store(), &mut |path, bytes| clean(&path.display().to_string(), bytes, &runs));
+}
+
+#[test]
+fn what_a_guard_leaves_for_a_killed_engine_is_scrubbed_of_what_it_was_given() {
+    let scratch = Scratch::bare();
+    let value = letters(24);
+    let runs = forbidden(&[("pass", value.clone(), value.clone())]);
+    let script =
+        r#"echo "$PASS"; : > begun; sleep 1; printf %s "$PASS" | base64 >&2; printf %s "$PASS" > got"#;
+    let plan = format!(
+        r#"{{"format":"surestep.plan/1","session":"s","verdict":"done","operations":[{{"kind":"shell","repo":"r","target":"t","body":{{"run":["sh","-c",{}],"env":{{"PASS":{{"$secret":"PASS"}}}},"local":true}}}}]}}"#,
+        quote(script)
+    );
+    std::fs::write(scratch.path().join("plan.json"), plan).expect("the plan");
+    let mut command = scratch.command(&["run", "plan.json"]);
+    let child = command.env("SURESTEP_SECRET_PASS", &value).stderr(std::process::Stdio::null()).spawn();
+    let mut child = child.expect("it starts");
+    let at = |name: &str| scratch.path().join(name);
+    wait_for("the command", std::time::Duration::from_secs(20), || at("begun").exists());
+    child.kill().expect("killed");
+    child.wait().expect("reaped");
+    let ended = || {
+        let mut ended = false;
+        walk(&scratch.store(), &mut |path, bytes| {
+            let text = String::from_utf8_lossy(bytes);
+            ended |= path.to_string_lossy().contains("guards") && text.contains(r#""state":"ended""#);
+        });
+        ended
+    };
+    wait_for("the guard's record", std::time::Duration::from_secs(20), ended);
+    assert_eq!(std::fs::read_to_string(at("got")).expect("what it got"), value);
+    walk(&scratch.store(), &mut |path, bytes| clean(&path.display().to_string(), bytes, &runs));
+    // The record answers, and nobody needs the secret any more.
+    let ran = scratch.run(&["resume", "s", "--wait", "--json"]).exits(0);
+    assert!(ran.stdout.contains("scrubbed:known"), "{ran:?}");
+    clean("--json", ran.stdout.as_bytes(), &runs);
     walk(&scratch.store(), &mut |path, bytes| clean(&path.display().to_string(), bytes, &runs));
 }
