@@ -188,8 +188,7 @@ impl<'a> Reader<'a> {
         let (mut plain_start, mut decoded) = (self.pos, None::<String>);
         loop {
             let rest = self.text.as_bytes().get(self.pos..).unwrap_or_default();
-            let special = rest.iter().position(|b| matches!(b, b'"' | b'\\' | 0..=0x1f));
-            self.pos += special.unwrap_or(rest.len());
+            self.pos += plain_bytes(rest);
             let plain = self.slice(plain_start..self.pos);
             match self.peek() {
                 Some(b'"') => {
@@ -377,4 +376,14 @@ fn step_into(path: &mut String, key: &str) {
     } else {
         path.push_str(&format!("[\"{}\"]", shown(key)));
     }
+}
+
+/// How many bytes stand before the first that ends, escapes or breaks a string. Chunks first: those are compared in one go.
+fn plain_bytes(bytes: &[u8]) -> usize {
+    const CHUNK: usize = 32;
+    let special = |b: &u8| matches!(b, b'"' | b'\\' | 0..=0x1f);
+    let plain = |chunk: &&[u8]| !chunk.iter().fold(false, |found, b| found | special(b));
+    let start = CHUNK * bytes.chunks_exact(CHUNK).take_while(plain).count();
+    let rest = bytes.get(start..).unwrap_or_default();
+    start + rest.iter().position(special).unwrap_or(rest.len())
 }
