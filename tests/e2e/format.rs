@@ -109,6 +109,31 @@ fn a_newer_commit_and_an_entry_that_is_not_known_are_refused() {
 }
 
 #[test]
+fn a_newer_mark_is_refused_and_not_written_over() {
+    let scratch = in_doubt();
+    let mut marks = Vec::new();
+    let mut folders = vec![scratch.state()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("the state folder").flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.file_name().is_some_and(|name| name == "s.json") {
+                marks.push(path);
+            }
+        }
+    }
+    let [mark] = marks.as_slice() else { panic!("one mark: {marks:?}") };
+    let mut newer = read(mark);
+    newer["format"] = "surestep.mark/2".into();
+    newer["novel"] = 1.into();
+    std::fs::write(mark, sealed(&newer)).expect("it");
+    let before = std::fs::read(mark).expect("the mark");
+    refuses(&scratch, &[&["resume", "s"], &["resolve", "s", "1", "--landed", "--because", "x"]]);
+    assert_eq!(std::fs::read(mark).expect("the mark"), before);
+}
+
+#[test]
 fn newer_late_results_and_requests_are_refused() {
     for (folder, name, fields) in [
         ("late", "0001-1-x.json", r#"{"format":"surestep.late/2","op":1}"#),

@@ -104,7 +104,13 @@ fn screen(cx: &Context, envelope: &Envelope, rest: &Rest, now: Wall) {
 /// What is known about an open doubt.
 fn doubt(cx: &Context, operation: &Operation, now: Wall) {
     let attempt = operation.attempt();
-    let began = attempt.map_or_else(String::new, |a| format!(", begun {}", when::at(a.at, now)));
+    let began = match attempt {
+        Some(lost) if lost.number == surestep::core::Attempt::LOST => {
+            ", which a lost commit may have begun".to_owned()
+        }
+        Some(attempt) => format!(", begun {}", when::at(attempt.at, now)),
+        None => String::new(),
+    };
     let title = format!(
         "doubt about operation {}, attempt {}{began}",
         operation.number,

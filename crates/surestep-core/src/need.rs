@@ -314,7 +314,9 @@ fn standing(session: &Session, proof: &Proof, now: &Now) -> Rest {
 /// The question that an operation puts to a person.
 #[must_use]
 pub fn question(operation: &Operation, session: &Session, proof: &Proof, now: &Now) -> Question {
+    // Nobody knows when a lost attempt began.
     let attempt = operation.attempt();
+    let known = attempt.filter(|attempt| attempt.number != Attempt::LOST);
     let about = match operation.state {
         State::AwaitingApproval => About::Approval,
         State::Planned | State::Retrying => About::Restarts,
@@ -339,8 +341,8 @@ pub fn question(operation: &Operation, session: &Session, proof: &Proof, now: &N
         key: operation.bound.key,
         attempt: attempt.map_or(Attempt::LOST, |a| a.number),
         attempts: u32::try_from(operation.attempts.len()).unwrap_or(u32::MAX),
-        since: attempt.map(|a| a.at),
-        deadline: attempt.map(|a| a.deadline),
+        since: known.map(|a| a.at),
+        deadline: known.map(|a| a.deadline),
         evidence: operation.doubts.clone(),
         absence_in_ms: absence::wait_ms(operation, session.epoch, proof, &now.mark),
         next_look: (operation.bound.can_ask() && next_look_ms > 0).then(|| now.wall.plus_ms(next_look_ms)),

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use surestep::{Commit, Digest, Epoch, Revision, SessionId, StoreError};
 
 use crate::disk::Disk;
-use crate::fault::{corrupt, found};
+use crate::fault::{corrupt, found, io};
 use crate::pruned::{self, Tombstone};
 use crate::{names, sealed};
 
@@ -141,16 +141,29 @@ impl Marks {
     }
 
     /// The session's mark; one that cannot be read is none, and a problem.
-    pub(crate) fn read<D: Disk>(&self, disk: &D, session: &SessionId) -> Option<HighMark> {
-        let file = self.dir()?.join(format!("{}.json", names::of_id(session.as_str())));
-        let Some(mark) = self.read_file(disk, &file) else { return self.buried(disk, session) };
-        Some(mark).filter(|mark| {
-            let ours = mark.session == *session;
-            if !ours {
-                self.trouble(&format!("{} is another session's", file.display()));
+    ///
+    /// # Errors
+    /// When a newer version wrote it: this one would write over what it cannot read.
+    pub(crate) fn read<D: Disk>(
+        &self,
+        disk: &D,
+        session: &SessionId,
+    ) -> Result<Option<HighMark>, StoreError> {
+        let Some(dir) = self.dir() else { return Ok(None) };
+        let file = dir.join(format!("{}.json", names::of_id(session.as_str())));
+        match self.parsed(disk, &file) {
+            Err(error @ StoreError::TooNew { .. }) => Err(error),
+            Err(error) => {
+                self.trouble(&error.to_string());
+                Ok(self.buried(disk, session))
             }
-            ours
-        })
+            Ok(None) => Ok(self.buried(disk, session)),
+            Ok(Some(mark)) if mark.session == *session => Ok(Some(mark)),
+            Ok(Some(_)) => {
+                self.trouble(&format!("{} is another session's", file.display()));
+                Ok(None)
+            }
+        }
     }
 
     /// The mark of the session whose folder has this name.
@@ -160,19 +173,17 @@ impl Marks {
     }
 
     fn read_file<D: Disk>(&self, disk: &D, file: &Path) -> Option<HighMark> {
-        let bytes = found(disk.read(file)).unwrap_or_else(|error| {
-            self.trouble(&format!("{} cannot be read: {error}", file.display()));
+        self.parsed(disk, file).unwrap_or_else(|error| {
+            self.trouble(&error.to_string());
             None
-        })?;
-        let read = parse(file, &bytes).and_then(|(store, mark)| {
-            if store == self.store { Ok(mark) } else { Err(corrupt(file, 0, "it is another store's")) }
-        });
-        match read {
-            Ok(mark) => Some(mark),
-            Err(error) => {
-                self.trouble(&error.to_string());
-                None
-            }
+        })
+    }
+
+    fn parsed<D: Disk>(&self, disk: &D, file: &Path) -> Result<Option<HighMark>, StoreError> {
+        let Some(bytes) = found(disk.read(file)).map_err(io("cannot read", file))? else { return Ok(None) };
+        match parse(file, &bytes)? {
+            (store, mark) if store == self.store => Ok(Some(mark)),
+            (_, _) => Err(corrupt(file, 0, "it is another store's")),
         }
     }
 

@@ -40,7 +40,7 @@ impl<D: Disk> Shared<D> {
             let Tombstone { session, revision, at, .. } = tombstone;
             return Err(StoreError::Pruned { session, revision, at });
         }
-        let mark = self.marks.read(&self.disk, session);
+        let mark = self.marks.read(&self.disk, session)?;
         let survey = journal::survey(&self.disk, place, mark.is_some())?;
         let behind = match &mark {
             Some(mark) if !self.reaches(session, place, survey, mark)? => {
