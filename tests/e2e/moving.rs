@@ -236,3 +236,22 @@ fn a_relay_in_any_language_steps_an_envelope_through_stdin_and_stdout() {
     step(&text, &["--store", "other", "step", "-"]).exits(0);
     assert_eq!(own.lines("one").len(), 2);
 }
+
+#[test]
+fn a_store_put_back_to_before_a_hand_off_does_not_go_on_with_the_session() {
+    let (own, to) = template();
+    let copied = Command::new("cp").args(["-a", "a/store", "a/older"]).current_dir(own.path()).status();
+    assert!(copied.expect("cp runs").success());
+    assert!(move_it(&own, "export", &to, 0, None));
+    at(&own, "b", &["import", "sent.json", "--allow", "shell"]).exits(0);
+    std::fs::remove_dir_all(own.path().join("a/store")).expect("the store is removed");
+    std::fs::rename(own.path().join("a/older"), own.path().join("a/store"))
+        .expect("the older one is put back");
+    at(&own, "a", &["resume", "m-1"]).exits(8);
+    let refused = at(&own, "a", &["fsck", "--restored", "m-1"]).exits(6);
+    assert!(refused.stderr.contains("handed off") && refused.stderr.contains(&to), "{refused:?}");
+    at(&own, "a", &["fsck", "--restored"]).exits(0);
+    at(&own, "a", &["resume", "m-1"]).exits(8);
+    at(&own, "b", &["resume", "m-1"]).exits(0);
+    assert_eq!(landings(own.path()), [1, 1, 1]);
+}

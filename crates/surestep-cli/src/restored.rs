@@ -56,8 +56,17 @@ async fn restored(cx: &Context, session: Option<&str>) -> Result<u8, Fail> {
         Some(session) => vec![cx.session(session)?],
         None => behind(cx, &store)?,
     };
+    let all = session.is_none();
     let mut views = Vec::new();
-    for session in sessions {
+    for id in sessions {
+        let session = match at_home(cx, &store, id)? {
+            Ok(session) => session,
+            Err(fail) if all => {
+                fail.say(&cx.out);
+                continue;
+            }
+            Err(fail) => return Err(fail),
+        };
         let (found, once) = note(cx, &engine, &store, &session).await?;
         cx.out.put(&format!(
             "{}: at revision {found}, was once at {once}: what is not settled is in doubt now",
@@ -75,6 +84,22 @@ async fn restored(cx: &Context, session: Option<&str>) -> Result<u8, Fail> {
     }
     cx.out.object(&RestoredObject { schema: "surestep.restored/1", exit: exit::DONE, sessions: views });
     Ok(exit::DONE)
+}
+
+/// Refuses a session whose lost commits handed it off: it lives elsewhere, and must not go on here as well.
+fn at_home(cx: &Context, store: &FileStore, session: SessionId) -> Result<Result<SessionId, Fail>, Fail> {
+    let behind = store.rolled_back(&session).map_err(|e| fails::of_store(cx, &e, Some(&session)))?;
+    let Some(to) = behind.and_then(|behind| behind.mark.handed_off) else { return Ok(Ok(session)) };
+    let id = session.as_str();
+    let what = format!(
+        "session {} was handed off to store {}, and an older copy of it is here",
+        tick(id),
+        tick(&to)
+    );
+    Ok(Err(Fail::new("SE0416", exit::HELD, what)
+        .why("the commits that are lost here handed it off: it may be running where it went")
+        .state("nothing was changed; the older copy stays as it is, and is never run")
+        .next_if(cx.command(&["show", id]), "what it did before that copy was made")))
 }
 
 /// The sessions that are behind their marks, of those that can be read.

@@ -18,7 +18,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::{Deserialize, Serialize};
-use surestep::{Commit, Digest, Epoch, Revision, SessionId, StoreError};
+use surestep::{Commit, Digest, Entry, Epoch, Revision, SessionId, StoreError};
 
 use crate::disk::Disk;
 use crate::fault::{corrupt, found, io};
@@ -39,6 +39,8 @@ pub struct HighMark {
     pub epoch: Epoch,
     /// Its sum.
     pub head: Digest,
+    /// The store that it handed the session off to: there it lives, and an older copy of it here must not go on.
+    pub handed_off: Option<String>,
 }
 
 /// Whether a store put back to an older copy would be noticed.
@@ -73,6 +75,8 @@ pub(crate) struct MarkFile {
     revision: Revision,
     epoch: Epoch,
     head: Digest,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    handed_off: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -198,6 +202,7 @@ impl Marks {
             revision,
             epoch,
             head,
+            handed_off: None,
         })
     }
 
@@ -243,14 +248,18 @@ impl Marks {
     /// Sets a session's mark to a commit that is durable.
     pub(crate) fn set<D: Disk>(&self, disk: &D, commit: &Commit) {
         let (Some(folder), Some(dir)) = (&self.folder, self.dir()) else { return };
-        let file = MarkFile {
-            format: format!("{MARK_FAMILY}1"),
-            store: self.store.clone(),
-            session: commit.session().clone(),
-            revision: commit.revision(),
-            epoch: commit.epoch(),
-            head: commit.sum(),
-        };
+        let file =
+            MarkFile {
+                format: format!("{MARK_FAMILY}1"),
+                store: self.store.clone(),
+                session: commit.session().clone(),
+                revision: commit.revision(),
+                epoch: commit.epoch(),
+                head: commit.sum(),
+                handed_off: commit.entries().iter().rev().find_map(|entry| {
+                    if let Entry::HandedOff(e) = entry { Some(e.to.clone()) } else { None }
+                }),
+            };
         let written = if self.rooted.load(Ordering::Relaxed) { Ok(()) } else { self.set_root(disk, folder) }
             .and_then(|()| put(disk, &dir, &names::of_id(commit.session().as_str()), &sealed_text(&file)?));
         match written {
@@ -318,8 +327,9 @@ pub(crate) fn forget_root<D: Disk>(disk: &D, folder: &Path, root: &Path) -> Resu
 
 /// A mark's file: whose store, and the mark.
 pub(crate) fn parse(file: &Path, bytes: &[u8]) -> Result<(String, HighMark), StoreError> {
-    let MarkFile { store, session, revision, epoch, head, .. } = sealed::open(file, bytes, MARK_FAMILY)?;
-    Ok((store, HighMark { session, revision, epoch, head }))
+    let MarkFile { store, session, revision, epoch, head, handed_off, .. } =
+        sealed::open(file, bytes, MARK_FAMILY)?;
+    Ok((store, HighMark { session, revision, epoch, head, handed_off }))
 }
 
 /// A root's record: the root and its store.
