@@ -179,15 +179,13 @@ impl CommandSecrets {
                 Err(error) => return Err(failed(format!("cannot be waited for: {error}"))),
             }
         };
-        if !status.success() {
-            return Err(failed(format!("said no ({status})")));
-        }
-        match told
-            .recv_timeout(until.saturating_duration_since(Instant::now()).max(Duration::from_millis(50)))
-        {
+        let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(50));
+        match told.recv_timeout(left) {
+            // First: whoever prints on is ended by that.
             Ok(Some(text)) if text.len() as u64 > SECRET_BYTES_MAX => {
                 Err(failed(format!("printed more than {SECRET_BYTES_MAX} bytes")))
             }
+            Ok(_) | Err(_) if !status.success() => Err(failed(format!("said no ({status})"))),
             Ok(Some(text)) => Ok(Secret::new(without_line_end(&text))),
             Ok(None) => Err(failed("printed what is not UTF-8".to_owned())),
             Err(_) => Err(failed("ended, and what it started holds its output open".to_owned())),
