@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use surestep::core::Attempt as AttemptNumber;
 use surestep::{
@@ -35,9 +36,11 @@ const STORES: &[(&str, i32)] = &[
     ("late", 0),
     ("mailbox", 0),
     ("open", 0),
+    ("pruned", 2),
     ("question", 4),
     ("restored", 0),
     ("retrying", 0),
+    ("sealed", 0),
     ("unknown-fields", 0),
 ];
 
@@ -207,6 +210,17 @@ fn a_new_set_is_written_on_demand() {
         ended: None,
     };
     maker.runtime.block_on(store.keep_late(&session(), &evidence)).expect("kept");
+    for (name, retention) in [("sealed", u64::MAX), ("pruned", 0)] {
+        let (store, ..) =
+            maker.make(name, plan(&["one"], r#","conversation":[{"role":"user","content":"fix it é"}]"#));
+        let (now, retention) =
+            (Wall::from_unix_ms(1_764_547_260_000), Duration::from_secs(retention / 1_000));
+        // First what is finished is sealed; what was sealed before is pruned.
+        for _ in 0..2 {
+            let plan = maker.runtime.block_on(store.gc_plan(now, retention)).expect("a plan");
+            maker.runtime.block_on(store.gc_apply(plan.name(), now, retention)).expect("it is done");
+        }
+    }
     let (store, engine, _) = maker.make("unknown-fields", plan(&["one", "refused"], ""));
     add_unknown_fields(&store.session_dir(&session()).join("journal"));
     std::fs::remove_dir_all(&maker.marks).expect("the marks name the chain as it was");
@@ -297,9 +311,11 @@ fn every_store_of_format_1_is_read_shown_and_stepped() {
         let copied = Command::new("cp").arg("-r").arg(entry.path()).arg(scratch.store()).status();
         assert!(copied.expect("cp runs").success());
         scratch.run(&["list"]).exits(0);
-        scratch.run(&["show", "fix-118"]).exits(0);
-        scratch.run(&["log", "fix-118"]).exits(0);
-        scratch.run(&["export", "fix-118"]).exits(0);
+        for command in ["show", "log", "export"] {
+            let ran = scratch.run(&[command, "fix-118"]);
+            assert!(ran.code == Some(if name == "pruned" { 2 } else { 0 }), "{name}: {ran:#?}");
+        }
+        scratch.run(&["fsck"]).exits(0);
         let before = files(&scratch.journal("fix-118"));
         let stepped = scratch.run(&["resume", "fix-118"]);
         for (file, bytes) in &before {

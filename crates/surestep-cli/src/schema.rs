@@ -18,7 +18,7 @@ macro_rules! schemas {
 
 // First what is read and stored, then what commands print with `--json`.
 schemas! {
-    "plan", "envelope", "commit", "late", "request", "mark", "root", "guard", "store",
+    "plan", "envelope", "commit", "late", "request", "mark", "root", "pruned", "guard", "store",
     "approve", "cancel", "completions", "demo", "deny", "doctor", "dry_run", "error", "exec", "explain",
     "export", "forget", "fsck", "gc", "import", "list", "log", "log.commit", "log.end", "man", "questions",
     "resolve", "resolve_matching", "restored", "resume", "run", "schema", "show",

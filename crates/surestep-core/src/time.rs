@@ -11,15 +11,15 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 use crate::record::record;
 
-/// Wall-clock time, written like `2026-11-30T21:12:18.123Z`; for people and for [`Rest::Until`](crate::Rest).
+/// Wall-clock time in whole milliseconds, written like `2026-11-30T21:12:18.123Z` and in no other way; for people and for [`Rest::Until`](crate::Rest).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Wall(Timestamp);
 
 impl Wall {
-    /// Wraps a timestamp.
+    /// The millisecond of a timestamp.
     #[must_use]
-    pub const fn new(at: Timestamp) -> Self {
-        Self(at)
+    pub fn new(at: Timestamp) -> Self {
+        Self::from_unix_ms(at.as_millisecond())
     }
 
     /// From milliseconds since 1970; what lies outside the years -9999 to 9999 is put on the border.
@@ -57,7 +57,7 @@ impl fmt::Display for Wall {
 impl std::str::FromStr for Wall {
     type Err = jiff::Error;
     fn from_str(text: &str) -> Result<Self, jiff::Error> {
-        text.parse().map(Self)
+        text.parse().map(Self::new)
     }
 }
 
@@ -69,7 +69,14 @@ impl Serialize for Wall {
 
 impl<'de> Deserialize<'de> for Wall {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        String::deserialize(from)?.parse().map_err(D::Error::custom)
+        // A time in another form would be written back as another text.
+        let text = String::deserialize(from)?;
+        let at: Self = text.parse().map_err(D::Error::custom)?;
+        if at.to_string() == text {
+            Ok(at)
+        } else {
+            Err(D::Error::custom(format!("`{text}` is written `{at}`")))
+        }
     }
 }
 

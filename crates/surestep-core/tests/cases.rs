@@ -1604,3 +1604,25 @@ fn each_invariant_is_found_broken_without_the_fold() {
     let_go.commits.push(forged(&let_go, vec![intended(2, 1)]));
     assert_eq!(invariants::check(&let_go.commits).map_err(|broken| broken.invariant), Err("I6"));
 }
+
+#[test]
+fn a_time_is_read_only_as_it_is_written() {
+    let read = |text: &str| serde_json::from_str::<Wall>(&format!("\"{text}\""));
+    let text = "2026-11-18T11:07:13.006Z";
+    assert_eq!(read(text).unwrap().to_string(), text);
+    for other in [
+        "2026-11-18T11:07:13.0060Z",
+        "2026-11-18T11:07:13.0061Z",
+        "2026-11-18T11:07:13Z",
+        "2026-11-18T12:07:13.006+01:00",
+    ] {
+        assert!(read(other).unwrap_err().to_string().contains("is written"), "{other}");
+    }
+    // Whatever it was made of, what is written is read as the same time.
+    let fine = Wall::new("2026-11-18T11:07:13.0069Z".parse().unwrap());
+    assert_eq!(read(&fine.to_string()).unwrap(), fine);
+    for ms in [i64::MIN, -1, 0, i64::MAX] {
+        let at = Wall::from_unix_ms(ms);
+        assert_eq!(read(&at.to_string()).unwrap(), at);
+    }
+}

@@ -19,6 +19,7 @@ const FAMILY: &str = "surestep.pruned/";
 
 /// What is left of a pruned session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Tombstone {
     /// The session.
     pub session: SessionId,
@@ -33,7 +34,8 @@ pub struct Tombstone {
 }
 
 #[derive(Serialize, Deserialize)]
-struct PrunedFile {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(crate) struct PrunedFile {
     format: String,
     sessions: Vec<Tombstone>,
 }
@@ -58,8 +60,13 @@ pub(crate) fn find<D: Disk>(
 pub(crate) fn read<D: Disk>(disk: &D, file: &Path) -> Result<Vec<Tombstone>, StoreError> {
     match found(disk.read(file)).map_err(io("cannot read", file))? {
         None => Ok(Vec::new()),
-        Some(bytes) => sealed::open::<PrunedFile>(file, &bytes, FAMILY).map(|read| read.sessions),
+        Some(bytes) => parse(file, &bytes),
     }
+}
+
+/// The tombstones in a file's bytes.
+pub(crate) fn parse(file: &Path, bytes: &[u8]) -> Result<Vec<Tombstone>, StoreError> {
+    sealed::open::<PrunedFile>(file, bytes, FAMILY).map(|read| read.sessions)
 }
 
 /// The text of a file of tombstones.

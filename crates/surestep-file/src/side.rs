@@ -5,10 +5,10 @@ use std::path::Path;
 
 use surestep::StoreError;
 
-use crate::{guards, mailbox, marks, open, sealed};
+use crate::{guards, mailbox, marks, open, pruned, sealed};
 
 /// Names of the parsers, as [`read`] takes them.
-pub const KINDS: &[&str] = &["late", "request", "mark", "root", "store", "guard"];
+pub const KINDS: &[&str] = &["late", "request", "mark", "root", "pruned", "store", "guard"];
 
 /// Reads a file of one kind, and says what stands in it.
 ///
@@ -22,6 +22,7 @@ pub fn read(kind: &str, bytes: &[u8]) -> Result<String, StoreError> {
         "request" => mailbox::read_request(file, bytes).map(say),
         "mark" => marks::parse(file, bytes).map(say),
         "root" => marks::parse_root(file, bytes).map(say),
+        "pruned" => pruned::parse(file, bytes).map(say),
         "store" => open::parse_id(file, bytes),
         "guard" => guards::read(file, bytes, "s").map(|record| say(record.evidence())),
         _ => Err(StoreError::Other(format!("no `{kind}`"))),
@@ -46,6 +47,7 @@ pub fn schemas() -> Vec<(&'static str, schemars::Schema)> {
         ("request", of::<mailbox::RequestFile>("request", Some("surestep.request/1"))),
         ("mark", of::<marks::MarkFile>("mark", Some("surestep.mark/1"))),
         ("root", of::<marks::RootFile>("root", Some("surestep.root/1"))),
+        ("pruned", of::<pruned::PrunedFile>("pruned", Some("surestep.pruned/1"))),
         ("guard", of::<guards::Record>("guard", Some("surestep.guard/1"))),
     ];
     all.iter_mut().for_each(|(_, schema)| sealed(schema));
