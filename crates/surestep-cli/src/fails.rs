@@ -326,6 +326,16 @@ fn of_refused(cx: &Context, error: &Refused, session: &SessionId) -> Fail {
         Refused::Known { .. } => fail
             .state("nothing was recorded: what a late result says is not overruled")
             .next(cx.command(&["resume", id])),
+        Refused::Held { .. } => fail
+            .why(
+                "what is true of the log now can be wrong a moment later, while the attempt is still at work",
+            )
+            .state("nothing was recorded")
+            .next_if(
+                cx.command(&["resume", id, "--wait"]),
+                "waits until it is free, and looks what became of it",
+            )
+            .next_if(cx.again.clone(), "once it is free, if it is in doubt then"),
         Refused::Broken(_) | _ => bug(fail),
     }
 }

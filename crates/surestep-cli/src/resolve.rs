@@ -131,7 +131,7 @@ async fn answer(cx: &Context, given: Given<'_>) -> Result<u8, Fail> {
     let meaning = meaning(request.word);
     let after = if given.dry_run {
         match engine.try_answer(&id, &request).await {
-            Err(StepError::Busy { .. }) => {
+            Err(StepError::Busy { .. }) if request.word.keeps() => {
                 cx.out
                     .put(&format!("would put into the mailbox, since the session is held: {name} {meaning}"));
             }

@@ -54,6 +54,12 @@ pub enum Refused {
         /// The operation.
         op: OpNumber,
     },
+    /// *Not landed* was said while somebody held the session: the attempt may have landed since.
+    #[error("that operation {op} did not land is no answer while the session is held: it may still land")]
+    Held {
+        /// The operation.
+        op: OpNumber,
+    },
     /// No turn is open.
     #[error("no turn is open")]
     NothingOpen,

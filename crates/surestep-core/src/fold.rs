@@ -277,6 +277,8 @@ impl Session {
     fn restore(&mut self, e: &Restored, at: Context) -> Result<(), Misfit> {
         for operation in self.operations.iter_mut().filter(|o| !o.state.is_settled()) {
             move_by(operation, Event::Restore)?;
+            // A lost commit may have taken the yes back.
+            operation.approved = false;
             // The lost attempt stands before those that are known: numbers only grow.
             let lost = lost_attempt(e, at.revision, &operation.bound);
             operation.attempts.insert(0, lost);

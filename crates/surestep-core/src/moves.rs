@@ -73,6 +73,10 @@ impl Turn {
     /// Folds a word from the mailbox in, if it fits; the turn goes on in either case.
     #[must_use]
     pub fn fold(self, request: &Request, now: &Now) -> (Self, Option<Refused>) {
+        if !request.word.keeps() {
+            let op = request.op.unwrap_or(OpNumber::FIRST);
+            return (self, Some(Refused::Held { op }));
+        }
         match self.copy().answer(request, now) {
             Ok(turn) => (turn, None),
             Err(refused) => (self, Some(refused)),

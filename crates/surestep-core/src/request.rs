@@ -29,6 +29,13 @@ pub enum Word {
 }
 
 impl Word {
+    /// Whether it can wait in a mailbox. *Not landed* cannot: it is true of the moment at which it was said, and an attempt
+    /// that was still at work then may have landed since.
+    #[must_use]
+    pub const fn keeps(self) -> bool {
+        !matches!(self, Self::NotLanded | Self::NotLandedNow)
+    }
+
     /// How people write it.
     #[must_use]
     pub const fn phrase(self) -> &'static str {

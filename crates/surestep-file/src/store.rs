@@ -134,7 +134,8 @@ impl<D: Disk> FileStore<D> {
     pub async fn vanished(&self) -> Result<Vec<SessionId>, StoreError> {
         self.blocking(|shared| {
             let folder = shared.layout.sessions();
-            let there = shared.disk.list(&folder).map_err(io("cannot list", &folder))?;
+            let there =
+                found(shared.disk.list(&folder)).map_err(io("cannot list", &folder))?.unwrap_or_default();
             let there: HashSet<String> = there.iter().filter_map(|n| n.to_str().map(str::to_owned)).collect();
             let missing = |name: &String| {
                 !there.contains(name)

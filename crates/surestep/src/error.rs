@@ -195,6 +195,7 @@ impl StepError {
             Self::Plan(_) | Self::Secret { .. } => exit::USAGE,
             Self::Refused(Refused::TooEarly { .. }) => exit::UNTIL,
             Self::Refused(Refused::NoSuchOperation) => exit::NO_SUCH,
+            Self::Refused(Refused::Held { .. }) => exit::HELD,
             Self::Refused(Refused::Broken(_)) | Self::Broken(_) => exit::UNEXPECTED,
             Self::Refused(_) => exit::USAGE,
             Self::Corrupt { source: Corrupt::TooNew { .. }, .. } => exit::VERSION,
@@ -239,7 +240,11 @@ const fn refused_code(error: &Refused) -> &'static str {
         Refused::Moved { .. } => "SE0403",
         Refused::NoSuchOperation => "SE0902",
         Refused::Broken(_) => "SE0001",
-        Refused::NotAsked { .. } | Refused::Known { .. } | Refused::NothingOpen | _ => "SE0402",
+        Refused::NotAsked { .. }
+        | Refused::Known { .. }
+        | Refused::Held { .. }
+        | Refused::NothingOpen
+        | _ => "SE0402",
     }
 }
 

@@ -10,6 +10,14 @@ use crate::error::StepError;
 use crate::scrub::Scrubber;
 use crate::secret;
 
+const fn rank(word: Word) -> u8 {
+    match word {
+        Word::Deny => 0,
+        Word::Cancel => 1,
+        Word::Landed | Word::NotLanded | Word::NotLandedNow | Word::Skip | Word::Approve => 2,
+    }
+}
+
 /// A person's word, fit for the disk: a reason may quote a credential.
 pub(crate) fn scrubbed(request: &Request) -> Request {
     let with = Scrubber::new();
@@ -24,8 +32,11 @@ impl Engine {
     /// Puts a person's word into the mailbox of a session that somebody holds.
     ///
     /// # Errors
-    /// When the store could not keep it.
+    /// When the store could not keep it; [`Refused::Held`] for *not landed*, which cannot wait.
     pub async fn post(&self, session: &SessionId, request: &Request) -> Result<(), StepError> {
+        if let (false, Some(op)) = (request.word.keeps(), request.op) {
+            return Err(Refused::Held { op }.into());
+        }
         let posted = self.store.request(session, &scrubbed(request)).await;
         posted.map_err(|source| StepError::Store { source, observed: None, indeterminate: false })
     }
@@ -33,6 +44,9 @@ impl Engine {
     /// Folds in what fits. A word that does not fit is left where it is, and judged again by a later step: `not landed`
     /// may only have come too early. A word is judged once a step.
     pub(crate) fn fold(&self, mut turn: Turn, requests: &[Request], hands: &mut Hands) -> Turn {
+        // A no goes before a yes, so that two words that contradict each other end in one way.
+        let mut requests: Vec<&Request> = requests.iter().collect();
+        requests.sort_by_key(|request| (rank(request.word), request.id.clone()));
         for request in requests {
             if turn.session().requests.contains(&request.id) || !hands.judged.insert(request.id.clone()) {
                 continue;
