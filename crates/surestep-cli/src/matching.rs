@@ -119,10 +119,11 @@ async fn put(
     match (answered, dry_run) {
         (Ok(()), true) => Ok("would record"),
         (Ok(()), false) => Ok("recorded"),
-        (Err(StepError::Busy { .. }), true) => Ok("would put into the mailbox, since it is held"),
+        (Err(StepError::Busy { .. }), true) if request.word.keeps() => {
+            Ok("would put into the mailbox, since it is held")
+        }
         (Err(StepError::Busy { .. }), false) => {
-            let posted = engine.store().request(id, request).await;
-            posted.map_err(|e| fails::of_store(cx, &e, Some(id)))?;
+            engine.post(id, request).await.map_err(|e| fails::of_step(cx, &e, id))?;
             Ok("put into the mailbox, since it is held")
         }
         (Err(e), _) => Err(fails::of_step(cx, &e, id)),

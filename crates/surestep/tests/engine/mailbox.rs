@@ -61,18 +61,41 @@ async fn an_answer_left_in_the_mailbox_of_a_resting_session_is_folded_by_the_nex
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_word_that_came_too_early_is_judged_again_later() {
-    let world = World::new();
-    world.remote.script("t1", [Act::Lost { landed: false }]);
-    question(&world.engine().step(world.fresh(plan(&[("mail", "t1")]))).await.unwrap());
-    let word = world.word("n1", 1, Word::NotLanded);
-    world.store.request(&world.session, &word).await.unwrap();
-    question(&world.again().await.unwrap());
-    assert_eq!(world.remote.calls_of("t1"), 1);
-    world.clock.add(OVER_MS);
-    finished(&world.again().await.unwrap());
-    assert_eq!((world.remote.calls_of("t1"), world.remote.landings_of("t1")), (2, 1));
-    world.check().await;
+async fn not_landed_that_was_said_while_it_could_still_land_is_never_believed_later() {
+    for word in [Word::NotLanded, Word::NotLandedNow] {
+        let world = World::new();
+        world.remote.script("t1", [Act::Lost { landed: true }]);
+        question(&world.engine().step(world.fresh(plan(&[("mail", "t1")]))).await.unwrap());
+        let said = world.word("n1", 1, word);
+        let error = world.engine().post(&world.session, &said).await.unwrap_err();
+        assert_eq!((error.code(), error.exit_code()), ("SE0402", surestep::exit::HELD));
+        // One that stands in the mailbox all the same changes nothing either.
+        world.store.request(&world.session, &said).await.unwrap();
+        world.clock.add(OVER_MS);
+        question(&world.again().await.unwrap());
+        assert_eq!((world.remote.calls_of("t1"), world.remote.landings_of("t1")), (1, 1));
+        let waiting = world.engine().mailbox(&world.session).await.unwrap();
+        assert!(matches!(waiting.as_slice(), [(_, Some(surestep::Refused::Held { .. }))]), "{waiting:?}");
+        // Said now, while nobody is at it, it is an answer.
+        world.say("n2", 1, Word::NotLanded).await.unwrap();
+        world.check().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_no_goes_before_a_yes_whichever_came_first() {
+    for (yes, no) in [("a", "b"), ("b", "a")] {
+        let world = World::new();
+        world.remote.always("t1", Act::Ok);
+        let (yes, no) = (world.word(yes, 2, Word::Approve), world.word(no, 2, Word::Deny));
+        let gated = plan(&[("note", "t1"), ("note", r#"t2,"approval":"required""#)]);
+        world.remote.script("t1", [Act::LandThen(posts(&world, yes)), Act::Ok]);
+        world.store.request(&world.session, &no).await.unwrap();
+        let step = world.engine().step(world.fresh(gated)).await.unwrap();
+        let _ = world.again().await.unwrap_or(step);
+        assert_eq!(world.remote.calls_of("t2"), 0);
+        assert_eq!(world.state(2).await, State::Denied);
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -82,7 +105,7 @@ async fn a_word_about_an_attempt_that_has_moved_on_changes_nothing_and_is_report
     until(&world.engine().step(world.fresh(plan(&[("mail", "t1")]))).await.unwrap());
     world.clock.add(400_000);
     question(&world.again().await.unwrap());
-    let mut word = world.word("old", 1, Word::NotLandedNow);
+    let mut word = world.word("old", 1, Word::Landed);
     word.attempt = Some(surestep::core::Attempt::new(1));
     world.store.request(&world.session, &word).await.unwrap();
     let before = world.commits().await.len();
