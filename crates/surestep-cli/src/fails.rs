@@ -1,14 +1,12 @@
 //! From the library's errors to what a person reads: each with what was not done and the exact next command.
 
-use surestep::core::Refused;
 use surestep::core::plan::nearest;
-use surestep::{Nameless, Observed, Outcome, PlanError, SessionId, StepError, StoreError, Wall};
+use surestep::{Nameless, Observed, Outcome, PlanError, SessionId, StepError, StoreError};
 
 use crate::context::Context;
-use crate::duration::left;
 use crate::fail::{Fail, Seen};
+use crate::refusals;
 use crate::text::{self, tick};
-use crate::when;
 
 /// A step's error.
 pub(crate) fn of_step(cx: &Context, error: &StepError, session: &SessionId) -> Fail {
@@ -54,7 +52,7 @@ pub(crate) fn of_step(cx: &Context, error: &StepError, session: &SessionId) -> F
                 .state(state)
                 .next_if(cx.command(&["resume", id]), "once the secret is there")
         }
-        StepError::Refused(e) => of_refused(cx, e, session),
+        StepError::Refused(e) => refusals::of(cx, e, session),
         StepError::Corrupt { source, .. } => {
             let newer = error.code() == "SE0701";
             let what = if newer {
@@ -295,48 +293,6 @@ pub(crate) fn of_plan(cx: &Context, error: &PlanError, session: Option<&SessionI
         | PlanError::Refused { .. }
         | PlanError::Mismatch { .. }
         | _ => fail.state(nothing).next_if(cx.again.clone(), "after correcting the plan"),
-    }
-}
-
-fn of_refused(cx: &Context, error: &Refused, session: &SessionId) -> Fail {
-    let id = session.as_str();
-    let step = StepError::Refused(error.clone());
-    let fail = Fail::new(step.code(), step.exit_code(), text::line(&error.to_string()));
-    match error {
-        Refused::TooEarly { op, wait_ms } => {
-            let now = Wall::new(jiff::Timestamp::now());
-            let until = now.plus_ms(*wait_ms);
-            let what = format!("it is too early to say that operation {op} did not land");
-            Fail { what, until: Some(until), ..fail }
-                .why(format!("an attempt may still land, or become visible, until {}", when::at(until, now)))
-                .state("the answer was not recorded; the operation stays in doubt and was not run again")
-                .next_if(cx.again.clone(), format!("in {}", left(*wait_ms)))
-                .next_if(
-                    cx.again_with("--now"),
-                    "to take that risk on yourself; it is recorded as an override",
-                )
-        }
-        Refused::NoSuchOperation => fail.state("nothing was recorded").next(cx.command(&["show", id])),
-        Refused::NotAsked { .. } | Refused::NothingOpen => {
-            fail.state("nothing was recorded; the journal is as it was").next(cx.command(&["show", id]))
-        }
-        Refused::Moved { .. } => fail
-            .state("nothing was recorded: the answer was about an attempt that is over")
-            .next(cx.command(&["questions"])),
-        Refused::Known { .. } => fail
-            .state("nothing was recorded: what a late result says is not overruled")
-            .next(cx.command(&["resume", id])),
-        Refused::Held { .. } => fail
-            .why(
-                "what is true of the log now can be wrong a moment later, while the attempt is still at work",
-            )
-            .state("nothing was recorded")
-            .next_if(
-                cx.command(&["resume", id, "--wait"]),
-                "waits until it is free, and looks what became of it",
-            )
-            .next_if(cx.again.clone(), "once it is free, if it is in doubt then"),
-        Refused::Broken(_) | _ => bug(fail),
     }
 }
 

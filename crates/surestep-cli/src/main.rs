@@ -31,6 +31,7 @@ mod offer;
 mod out;
 mod progress;
 mod questions;
+mod refusals;
 mod resolve;
 mod restored;
 mod rests;
