@@ -117,7 +117,7 @@ fn landings(template: &Path) -> Vec<usize> {
 
 #[test]
 fn killed_at_every_call_of_export_and_import_the_session_lives_in_exactly_one_place() {
-    let every = if std::env::var_os("SURESTEP_PAIR_SHARE").is_some() { 1 } else { 5 };
+    let every = if std::env::var_os("SURESTEP_ALL_PAIRS").is_some() { 1 } else { 5 };
     let (exports, imports) = {
         // Made anew like each of those below: a copy has another root to remember, and so other calls.
         let (control, to) = template();
