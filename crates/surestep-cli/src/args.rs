@@ -251,7 +251,7 @@ pub(crate) struct Exec {
 pub(crate) struct Export {
     /// The session
     pub(crate) session: String,
-    /// Hand it off to the store with this id (`surestep doctor` prints it there)
+    /// Hand it off to the store with this id (`surestep doctor` prints it there); a wrong id cannot be taken back
     #[arg(long, value_name = "TO")]
     pub(crate) hand_off: Option<String>,
     /// Write to this file (mode 0600); default: stdout
@@ -298,8 +298,8 @@ pub(crate) struct Fsck {
     /// Move what is damaged aside, and restore what can be restored
     #[arg(long)]
     pub(crate) repair: bool,
-    /// With --repair: only say what would be done: nothing is written
-    #[arg(long, requires = "repair")]
+    /// With --repair, --restored or --forget: only say what would be done: nothing is written
+    #[arg(long, requires = "what")]
     pub(crate) dry_run: bool,
     /// An older copy of the store was put back: note it in the journals, so that `resume` looks for what may have run
     /// since, or asks

@@ -10,7 +10,7 @@ const SECONDS_MAX: u64 = 366 * 24 * 3_600;
 /// # Errors
 /// What is wrong, in words for the command line.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
-    let help = "write it like `90s`, `5m`, `1h30m` or `250ms`";
+    let help = "write it like `90s`, `5m`, `1h30m`, `30d` or `250ms`";
     let mut rest = text.trim();
     if rest.is_empty() {
         return Err(format!("it is empty: {help}"));

@@ -4,7 +4,7 @@ use serde::Serialize;
 use surestep::core::entry::Entry;
 use surestep::core::plan::nearest;
 use surestep::core::{BoundOperation, Operation, Seed, identity_text};
-use surestep::{Body, Commit, Envelope, Key, OpNumber, SessionId, exit};
+use surestep::{Body, Commit, Envelope, Key, OpNumber, Rest, SessionId, exit};
 
 use crate::context::{Context, Store, wall};
 use crate::duration::short;
@@ -83,6 +83,15 @@ pub(crate) async fn explain(cx: &Context, what: &[String]) -> Result<u8, Fail> {
             Err(Fail::usage("SE0101", format!("{} is a kind of effect: say so", tick(kind)))
                 .state("nothing was read")
                 .next(format!("surestep explain kind {}", text::word(kind))))
+        }
+        [session] if *session != "code" => {
+            Err(Fail::usage("SE0101", format!("explain {} what? it takes `SESSION OP`", tick(session)))
+                .state("nothing was read")
+                .next_if(
+                    cx.command(&["show", session]),
+                    "if it is a session: where it stands, and its operations",
+                )
+                .next_if(cx.command(&["explain", session, "1"]), "its first operation"))
         }
         _ => Err(Fail::usage("SE0101", "explain takes `SESSION OP`, `code CODE` or `kind KIND`")
             .state("nothing was read")
@@ -196,20 +205,36 @@ fn screen(
     };
     head("", verdict);
     head("body", &key.body_digest);
-    head("history", "");
+    head("history", if history.is_empty() { "nothing yet" } else { "" });
     for (at, line) in history {
         let at = at.map_or_else(|| " ".repeat(20), |at| text::pad(&when::local(at), 20));
         out.put(&format!("  {at}  {line}"));
     }
     let rest = envelope.standing(&engine.now());
     let fail = rests::of(cx, envelope, &rest, wall(engine));
+    let mut nexts = fail.map(|fail| fail.next).unwrap_or_default();
     // Not this very command again.
-    let next = fail.and_then(|fail| fail.next.into_iter().find(|next| !explains(&next.command)));
+    nexts.retain(|next| !explains(&next.command));
+    if let Rest::NeedsPerson(question) = &rest {
+        // All answers or none: a single one would read like advice.
+        let asked = question.op == operation.number;
+        let questions = Next { command: cx.command(&["questions"]), when: None };
+        let nexts = if asked { nexts } else { vec![questions] };
+        let rows: Vec<Vec<String>> = nexts
+            .into_iter()
+            .map(|next| vec![next.command, next.when.map(|when| format!("# {when}")).unwrap_or_default()])
+            .collect();
+        for (n, row) in text::columns(&rows).iter().enumerate() {
+            head(if n == 0 { "next" } else { "" }, row);
+        }
+        return;
+    }
+    let next = nexts.into_iter().next();
     head(
         "next",
         &match next {
             None => cx.command(&["show", id]),
-            Some(Next { command, when: Some(when) }) if matches!(rest, surestep::Rest::Finished(_)) => {
+            Some(Next { command, when: Some(when) }) if matches!(rest, Rest::Finished(_)) => {
                 format!("{command}  # {when}")
             }
             Some(Next { command, .. }) => command,

@@ -45,7 +45,7 @@ pub(crate) fn of_step(cx: &Context, error: &StepError, session: &SessionId) -> F
             let state = if *in_doubt {
                 "nothing was sent or asked; what an earlier attempt may have done stays in doubt"
             } else {
-                "nothing was sent, and the operation is not in doubt; what is recorded stays as it is"
+                "nothing was sent, and the operation is not in doubt; what was recorded before stays as it is"
             };
             Fail { what: format!("operation {op} of {} needs a secret that is not there", tick(id)), ..fail }
                 .why(text::line(&source.to_string()))
@@ -100,7 +100,10 @@ pub(crate) fn of_step(cx: &Context, error: &StepError, session: &SessionId) -> F
             Fail { what: format!("session {} is at store {}", tick(id), tick(home)), ..fail }
                 .why("it was handed off, and exactly one store may go on with it")
                 .state("nothing was recorded or started here, and nothing can be")
-                .next_if(cx.command(&["show", id]), "what it did before")
+                .next_if(
+                    cx.command(&["show", id]),
+                    "what it did before, and how to have its envelope once more",
+                )
         }
         StepError::InDoubt { op, .. } => Fail {
             what: format!("session {} cannot leave: operation {op} may have landed", tick(id)),
@@ -155,8 +158,11 @@ pub(crate) fn of_store(cx: &Context, error: &StoreError, session: Option<&Sessio
         StoreError::RolledBack { session, .. } => fail
             .why("an older copy of the store was put back, or a part of it was removed; what is missing may have run")
             .state("nothing was started, and no byte was changed")
-            .next_if(cx.command(&["fsck", "--restored", session.as_str()]), "if the newer store is lost")
-            .next_if("surestep explain code SE0602", "first, if it is not"),
+            .next_if("surestep explain code SE0602", "read this first; is the newer store somewhere? then put it back")
+            .next_if(
+                cx.command(&["fsck", "--restored", session.as_str()]),
+                "if it is lost: what may have run is then looked for, or asked about",
+            ),
         StoreError::Pruned { session, .. } => fail
             .why("it had been finished for longer than the retention; a tombstone keeps that it ran")
             .state("nothing was started, and what it did is never done again")

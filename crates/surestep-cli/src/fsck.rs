@@ -131,7 +131,7 @@ fn counted(checkup: &Checkup) -> String {
         "{}, {}, {}",
         text::count(checkup.sessions, "session"),
         text::count(usize::try_from(checkup.commits).unwrap_or(usize::MAX), "commit"),
-        text::count(checkup.blobs, "content"),
+        text::count(checkup.blobs, "piece") + " of content",
     )
 }
 
@@ -150,7 +150,7 @@ fn say_findings(cx: &Context, checkup: &Checkup) {
     if checkup.blobs_unreferenced > 0 {
         cx.out.note(&format!(
             "surestep: {} that no session names: a run that died may have left them",
-            text::count(checkup.blobs_unreferenced, "content")
+            text::count(checkup.blobs_unreferenced, "piece") + " of content"
         ));
     }
 }
@@ -195,29 +195,29 @@ fn remedy(cx: &Context, remedy: Remedy, session: Option<&str>, file: &str) -> Op
 /// What a check that found something ends with.
 fn verdict(cx: &Context, checkup: &Checkup, code: u8) -> Fail {
     let wrong: Vec<&Finding> = checkup.findings.iter().filter(|f| f.severity != Severity::Note).collect();
-    let what = format!(
-        "{} of this store {} not as it was written",
-        text::count(wrong.len(), "file"),
-        are(wrong.len())
-    );
+    let what = format!("{}: not all of this store is as it was written", text::count(wrong.len(), "finding"));
     let stable = match code {
         exit::VERSION => "SE0701",
         exit::STORE => "SE0502",
         _ => "SE0610",
     };
     let fail = Fail::new(stable, code, what).state("nothing was changed: `fsck` only reads");
-    let repairable = wrong.iter().any(|f| f.remedy == Remedy::Repair);
-    let fail = if repairable {
+    let helps = |remedy: Remedy| wrong.iter().any(|f| f.remedy == remedy);
+    let fail = if helps(Remedy::Restored) {
+        fail.next_if(
+            cx.command(&["fsck", "--restored"]),
+            "for what was put back or removed, if the newer store is lost",
+        )
+    } else {
+        fail
+    };
+    let fail = if helps(Remedy::Repair) {
         fail.next_if(cx.command(&["fsck", "--repair", "--dry-run"]), "says what a repair would move")
             .next_if(cx.command(&["fsck", "--repair"]), "moves it aside, after you copied the store")
     } else {
         fail.next_if("surestep explain code SE0610", "what to do, and what not to do")
     };
-    fail.next_if(cx.command(&["list"]), "the other sessions are not affected")
-}
-
-const fn are(n: usize) -> &'static str {
-    if n == 1 { "is" } else { "are" }
+    fail.next_if(cx.command(&["list"]), "sessions without a finding are not affected")
 }
 
 fn say_repair(cx: &Context, repaired: &Repaired, dry_run: bool) -> u8 {

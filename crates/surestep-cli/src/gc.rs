@@ -69,7 +69,7 @@ pub(crate) async fn gc(cx: &Context, args: &Gc) -> Result<u8, Fail> {
         "sealed {}, pruned {}, removed {}",
         text::count(done.sealed, "session"),
         text::count(done.pruned, "session"),
-        text::count(done.content, "piece of content")
+        text::count(done.content, "piece") + " of content"
     ));
     for (session, why) in &done.left {
         cx.out.note(&format!("surestep: left {}: {}", tick(session.as_str()), line(why)));
@@ -120,7 +120,10 @@ fn show(cx: &Context, plan: &GcPlan, retention: Duration, now: surestep::Wall) {
         cx.out.note("surestep: there is nothing to take away");
         return;
     }
-    cx.out.put(&format!("in all at least {} bytes", plan.bytes()));
+    cx.out.put(&format!("this frees at least {} bytes", plan.bytes()));
+    if !plan.seal.is_empty() {
+        cx.out.put("what is sealed now can be pruned by a later `gc`");
+    }
     let apply = command(cx, retention, Some(&plan.name()));
     cx.out.note(&format!("surestep: nothing was changed; {} does exactly this", tick(&apply)));
 }

@@ -44,7 +44,7 @@ pub(crate) async fn list(cx: &Context) -> Result<u8, Fail> {
     let engine = cx.engine(Store::Read, None)?;
     let now = wall(&engine);
     let mut codes = vec![exit::DONE];
-    let mut rows = vec![["session", "status", "done", "last commit", ""].map(str::to_owned).to_vec()];
+    let mut rows = vec![["session", "status", "settled", "last commit", ""].map(str::to_owned).to_vec()];
     let mut sessions = Vec::new();
     let mut refused = Vec::new();
     let (all, nameless) = restored::all(cx, &engine).await?;

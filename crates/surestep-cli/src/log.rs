@@ -77,10 +77,14 @@ pub(crate) fn lines(envelope: &Envelope, entry: &Entry) -> Vec<String> {
             let mut lines = vec![tagged(
                 entry,
                 &format!(
-                    "turn {}: {}, verdict {}{}",
+                    "turn {}: {}{}{}",
                     e.turn,
                     text::count(e.operations.len(), "operation"),
-                    tick(&e.verdict),
+                    if e.verdict.is_empty() {
+                        String::new()
+                    } else {
+                        format!(", verdict {}", tick(&e.verdict))
+                    },
                     e.allow.as_ref().map(|allow| only(allow)).unwrap_or_default()
                 ),
             )];
@@ -149,7 +153,12 @@ pub(crate) fn lines(envelope: &Envelope, entry: &Entry) -> Vec<String> {
         Entry::Cancelled(e) => by(&e.by, &e.because),
         Entry::Finished(e) => format!("turn {}: {}", e.turn, end_word(e.outcome)),
         Entry::HandedOff(e) => format!("to store {}, which takes it in with epoch {}", line(&e.to), e.epoch),
-        Entry::Restored(e) => format!("an older copy: revision {} was once reached", e.mark_revision),
+        Entry::Restored(e) => {
+            format!(
+                "commits are missing: revision {} was once reached; what they may have run is in doubt",
+                e.mark_revision
+            )
+        }
     };
     vec![tagged(entry, &said)]
 }

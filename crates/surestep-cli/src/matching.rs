@@ -76,7 +76,10 @@ pub(crate) async fn resolve(cx: &Context, args: &args::Resolve) -> Result<u8, Fa
         let taken = put(cx, &engine, id, &request, args.dry_run).await;
         object.matched.push(one.answered(taken.is_ok()));
         match taken {
-            Ok(said) => cx.out.put(&format!("{said}: {} {}", one.named(), resolve::meaning(word))),
+            Ok(said) => {
+                let meaning = resolve::meaning(word, one.envelope.session().cancelled.is_some());
+                cx.out.put(&format!("{said}: {} {meaning}", one.named()));
+            }
             Err(fail) => {
                 codes.push(fail.exit);
                 object.errors.push(ErrorView::say(cx, id.to_string(), fail));

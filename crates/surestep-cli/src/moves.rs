@@ -68,8 +68,9 @@ pub(crate) async fn export(cx: &Context, args: &args::Export) -> Result<u8, Fail
     }
     if let (Some(to), false) = (to, args.dry_run) {
         cx.out.note(&format!(
-            "surestep: {} lives in store {to} once that has taken it in: `surestep import FILE` there; until then it steps nowhere",
-            line(id.as_str())
+            "surestep: {} lives in store {to} once that has taken it in: `surestep import {}` there; until then it runs nowhere",
+            line(id.as_str()),
+            args.output.as_ref().map_or("FILE".into(), |file| text::word(&file.to_string_lossy()))
         ));
     }
     if args.output.is_some() || args.dry_run {
@@ -92,6 +93,7 @@ pub(crate) async fn import(cx: &Context, args: &args::Import) -> Result<u8, Fail
     let envelope = read_envelope(cx, &args.file)?;
     let id = envelope.session().id.clone();
     let allow = allowed(cx, &args.allow)?;
+    let makes_store = !args.dry_run && cx.looking_from_outside(allow.clone())?.1;
     let engine = cx.engine_from_outside(if args.dry_run { Store::Read } else { Store::Create }, allow)?;
     if args.dry_run {
         engine.may_take_in(&envelope).await.map_err(|e| refused(cx, &engine, &e, &id))?;
@@ -110,7 +112,11 @@ pub(crate) async fn import(cx: &Context, args: &args::Import) -> Result<u8, Fail
         ));
         return Ok(exit::DONE);
     }
-    let step = engine.take_in(&envelope).await.map_err(|e| refused(cx, &engine, &e, &id))?;
+    let step = engine.take_in(&envelope).await.map_err(|e| {
+        let fail = refused(cx, &engine, &e, &id);
+        let made = format!("an empty store was made here; its id is {}", engine.store().id());
+        if makes_store { fail.state(made) } else { fail }
+    })?;
     cx.out.object(&SessionView::new("surestep.import/1", &step.envelope, &step.rest, exit::DONE));
     cx.out.put(&format!("{} is here: nothing was started", tick(id.as_str())));
     show::summary(cx, &step.envelope);
@@ -165,14 +171,15 @@ fn allowed(cx: &Context, given: &[String]) -> Result<Vec<Kind>, Fail> {
 
 /// A store's id, as `surestep doctor` prints it.
 fn store_id(cx: &Context, engine: &Engine, to: &str) -> Result<(), Fail> {
-    let plain = (1..=100).contains(&to.len()) && to.bytes().all(|b| b.is_ascii_alphanumeric());
+    // A session that goes to an id which is no store's is stranded for good.
+    let plain = to.len() == 32 && to.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
     if plain && to != engine.store().id() {
         return Ok(());
     }
     let what = if plain {
         format!("{} is this store: a session is handed off to another one", tick(to))
     } else {
-        format!("{} is no store's id", tick(to))
+        format!("{} is no store's id: those are 32 hex digits", tick(to))
     };
     Err(Fail::usage("SE0101", what)
         .why("a session moves to exactly one store, named by the id that `surestep doctor` prints there")
@@ -183,10 +190,11 @@ fn store_id(cx: &Context, engine: &Engine, to: &str) -> Result<(), Fail> {
 
 fn refused(cx: &Context, engine: &Engine, error: &StepError, id: &SessionId) -> Fail {
     let fail = fails::of_step(cx, error, id);
-    if let StepError::NotHandedOff { .. } = error {
-        let export =
-            ["surestep export", &text::word(id.as_str()), "--hand-off", engine.store().id(), "-o FILE"];
-        return fail.next_if(export.join(" "), "at the store that has it; then import FILE here");
+    if matches!(error, StepError::NotHandedOff { .. } | StepError::ReadOnly { .. }) {
+        let (session, file) = (text::word(id.as_str()), text::word(&format!("{id}.json")));
+        let export = ["surestep export", &session, "--hand-off", engine.store().id(), "-o", &file];
+        return Fail { next: vec![], ..fail }
+            .next_if(export.join(" "), "at the store that has it; then import that file here");
     }
     if let StepError::Plan(PlanError::NotAllowed { kind, .. }) = error {
         let again = cx.again_with(&format!("--allow {}", text::word(kind.as_str())));

@@ -4,7 +4,7 @@
 
 use serde::Serialize;
 use surestep::core::entry::Entry;
-use surestep::core::{About, Operation, Session};
+use surestep::core::{About, Attempt, Operation, Session};
 use surestep::{
     Commit, Engine, Envelope, Evidence, Fault, OpNumber, Outcome, Question, Rest, Revision, Wall, Word, exit,
 };
@@ -223,10 +223,13 @@ fn answers(cx: &Context, session: &Session, question: &Question, now: Wall) -> V
         means: "it is recorded as done, and never run again".into(),
         if_wrong: "the step is missing at the remote, and everything after it is built on it".into(),
     };
+    // In a cancelled turn nothing runs again.
+    let cancelled = session.cancelled.is_some();
+    let again = if cancelled { "it is recorded as not done, and the turn ends" } else { "it runs again" };
     let wait = match question.absence_in_ms {
-        0 => "it runs again".to_owned(),
+        0 => again.to_owned(),
         ms => format!(
-            "it runs again; accepted from {} (in {}), or at once with `--now`",
+            "{again}; accepted from {} (in {}), or at once with `--now`",
             when::clock(now.plus_ms(ms), now),
             left(ms)
         ),
@@ -235,14 +238,21 @@ fn answers(cx: &Context, session: &Session, question: &Question, now: Wall) -> V
         word: "not_landed",
         command: command("--not-landed"),
         means: wait,
-        if_wrong: "it happens twice: a second payment, a second comment, a second release".into(),
+        if_wrong: if cancelled {
+            "it is there, and the report says that it is not".into()
+        } else {
+            "it happens twice: a second payment, a second comment, a second release".into()
+        },
     };
     let skip = Answer {
         word: "skip",
         command: command("--skip"),
-        means:
+        means: if cancelled {
+            "nothing more is done about it, the turn ends, and the report says so".into()
+        } else {
             "nothing more is done about it, the turn goes on with the next operation, and the report says so"
-                .into(),
+                .into()
+        },
         if_wrong: "if it is not there, nobody will ever do it; what comes after must not need it".into(),
     };
     match question.about {
@@ -276,6 +286,8 @@ fn print(cx: &Context, question: &Asked, now: Wall) {
     head("what", &format!("operation {} of session {}, {}", question.n, text::tick(&id), question.key));
     if let Some(since) = question.since.filter(|_| question.attempts == 0) {
         head("when", &format!("it waits since {}", when::at(since, now)));
+    } else if is_lost(question) {
+        head("when", "a lost commit may have begun it");
     } else if let Some(since) = question.since {
         let of = if question.attempts > 1 { format!(" of {}", question.attempts) } else { String::new() };
         head("when", &format!("attempt {}{of} began {}", question.attempt, when::at(since, now)));
@@ -286,13 +298,11 @@ fn print(cx: &Context, question: &Asked, now: Wall) {
     for (n, state) in question.state.iter().enumerate() {
         head(if n == 0 { "state" } else { "" }, state);
     }
+    let explain = cx.command(&["explain", &id, &question.n.to_string()]);
     if question.about != "approval" {
-        head(
-            "look",
-            &format!("at {}, then say what is there:", view::place(&question.repo, &question.target)),
-        );
+        let place = view::place(&question.repo, &question.target);
+        head("look", &format!("at {place}, then say what is there (what was to run: {explain})"));
     } else {
-        let explain = cx.command(&["explain", &id, &question.n.to_string()]);
         head("look", &format!("at exactly what would run: {explain}"));
     }
     for (n, answer) in question.answers.iter().enumerate() {
@@ -300,6 +310,11 @@ fn print(cx: &Context, question: &Asked, now: Wall) {
         head("", &format!("   {}", answer.means));
         head("", &format!("   if that is wrong: {}", answer.if_wrong));
     }
+}
+
+/// Whether nobody knows when it began, since the commits that would say so are lost.
+fn is_lost(question: &Asked) -> bool {
+    question.about == "landing" && question.attempt == Attempt::LOST.value()
 }
 
 /// What is known, oldest first; the output of a command that stands in it follows, line by line.
@@ -317,9 +332,8 @@ fn known(question: &Asked) -> Vec<String> {
         known.extend(output.into_iter().map(|output| format!("  │ {output}")));
     }
     if known.is_empty() && question.about == "landing" {
-        known.push(
-            "nothing: its owner ended before the outcome was recorded, and nothing can be asked".into(),
-        );
+        let why = view::unrecorded(is_lost(question));
+        known.push(format!("nothing: {why}, and nothing can be asked"));
     }
     known
 }

@@ -28,7 +28,12 @@ pub(crate) fn of(cx: &Context, error: &Refused, session: &SessionId) -> Fail {
                 )
         }
         Refused::NoSuchOperation => fail.state("nothing was recorded").next(cx.command(&["show", id])),
-        Refused::NotAsked { .. } | Refused::NothingOpen => {
+        Refused::NothingOpen => {
+            Fail { what: format!("session {} has no open turn to cancel", text::tick(id)), ..fail }
+                .state("nothing was recorded; the journal is as it was")
+                .next(cx.command(&["show", id]))
+        }
+        Refused::NotAsked { .. } => {
             fail.state("nothing was recorded; the journal is as it was").next(cx.command(&["show", id]))
         }
         Refused::Moved { .. } => fail

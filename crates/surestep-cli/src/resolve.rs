@@ -128,7 +128,7 @@ async fn answer(cx: &Context, given: Given<'_>) -> Result<u8, Fail> {
             )
         }
     };
-    let meaning = meaning(request.word);
+    let meaning = meaning(request.word, envelope.session().cancelled.is_some());
     let after = if given.dry_run {
         match engine.try_answer(&id, &request).await {
             Err(StepError::Busy { .. }) if request.word.keeps() => {
@@ -148,7 +148,7 @@ async fn answer(cx: &Context, given: Given<'_>) -> Result<u8, Fail> {
             // Its owner folds the word in; a killed one's successor does.
             Err(StepError::Busy { holder, .. }) => {
                 engine.post(&id, &request).await.map_err(|e| fails::of_step(cx, &e, &id))?;
-                queued(cx, &name, meaning, &holder.what);
+                queued(cx, &name, meaning, &holder.what, &cx.command(&["show", id.as_str()]));
                 let rest = envelope.standing(&engine.now());
                 return Ok(posted(cx, given.schema, request, &envelope, &rest));
             }
@@ -190,11 +190,12 @@ async fn answer(cx: &Context, given: Given<'_>) -> Result<u8, Fail> {
 }
 
 /// The session is held: the word is in its mailbox.
-fn queued(cx: &Context, name: &str, meaning: &str, holder: &str) {
-    cx.out.put(&format!("put into the mailbox: {name} {meaning}"));
+fn queued(cx: &Context, name: &str, meaning: &str, holder: &str, show: &str) {
+    cx.out.put(&format!("put into the mailbox; once it is recorded: {name} {meaning}"));
     cx.out.note(&format!("surestep: the session is held by {}", text::line(holder)));
-    cx.out
-        .note("surestep: its owner records the word with its next commit, if it still fits; `show` says so");
+    cx.out.note(&format!(
+        "surestep: its owner records the word with its next commit, if it still fits; whether it did: {show}"
+    ));
 }
 
 fn posted(cx: &Context, schema: &'static str, request: Request, envelope: &Envelope, rest: &Rest) -> u8 {
@@ -226,7 +227,7 @@ pub(crate) fn reasoned(because: &str, again: impl Fn() -> String) -> Result<(), 
     Err(Fail::usage("SE0101", "`--because` gives no reason")
         .why("the journal keeps why, for whoever reads it later")
         .state("nothing was recorded")
-        .next(again()))
+        .next_if(again(), "with your reason in the place of `…`"))
 }
 
 /// A person's word about an operation as it stands now; without one, about the turn.
@@ -281,15 +282,20 @@ const fn word_flag(args: &args::Resolve) -> &'static str {
     }
 }
 
-pub(crate) const fn meaning(word: Word) -> &'static str {
+pub(crate) const fn meaning(word: Word, cancelled: bool) -> &'static str {
     match word {
+        Word::NotLanded if cancelled => "did not land; its turn is cancelled, so it does not run again",
+        Word::NotLandedNow if cancelled => {
+            "did not land, on your own word before that could be known; its turn is cancelled, so it does not run again"
+        }
+        Word::Skip if cancelled => "is left as it is; its turn is cancelled",
         Word::Landed => "landed; it is never run again",
         Word::NotLanded => "did not land; it may run again",
         Word::NotLandedNow => "did not land, on your own word before that could be known; it may run again",
         Word::Skip => "is left as it is; the turn goes on without it",
         Word::Approve => "may run, exactly as it is bound",
         Word::Deny => "must not run; the turn fails",
-        Word::Cancel => "is cancelled: nothing more is started",
+        Word::Cancel => "is cancelled: nothing more is started, and a command that runs is cut",
     }
 }
 

@@ -18,6 +18,7 @@ use crate::text::{self, line, tick};
 pub(crate) struct RestoredObject {
     schema: &'static str,
     exit: u8,
+    dry_run: bool,
     sessions: Vec<RestoredView>,
 }
 
@@ -43,14 +44,23 @@ pub(crate) struct ForgetObject<'a> {
 /// `fsck --restored` and `fsck --forget`.
 pub(crate) async fn fsck(cx: &Context, args: &args::Fsck) -> Result<u8, Fail> {
     match &args.forget {
-        Some(id) => forget(cx, id.as_deref()),
-        None => restored(cx, args.session.as_deref()).await,
+        Some(id) => forget(cx, id.as_deref(), args.dry_run),
+        None => restored(cx, args.session.as_deref(), args.dry_run).await,
     }
 }
 
-async fn restored(cx: &Context, session: Option<&str>) -> Result<u8, Fail> {
+async fn restored(cx: &Context, session: Option<&str>, dry_run: bool) -> Result<u8, Fail> {
     let gone = cx.options().find_gone(&cx.store).map_err(|e| fails::of_store(cx, &e, None))?;
-    let store = cx.open(cx.options().create(gone.is_some()).even_rolled_back(true))?;
+    if let (Some(gone), true) = (&gone, dry_run) {
+        cx.out.put(&format!(
+            "would make store {} anew, with {}, each of them in doubt",
+            gone.store,
+            text::count(gone.sessions, "session")
+        ));
+        return Ok(said(cx, vec![], true));
+    }
+    let options = if dry_run { cx.options().read_only(true) } else { cx.options().create(gone.is_some()) };
+    let store = cx.open(options.even_rolled_back(true))?;
     let engine = cx.engine_over(store.clone(), None)?;
     let sessions = match session {
         Some(session) => vec![cx.session(session)?],
@@ -67,23 +77,44 @@ async fn restored(cx: &Context, session: Option<&str>) -> Result<u8, Fail> {
             }
             Err(fail) => return Err(fail),
         };
-        let (found, once) = note(cx, &engine, &store, &session).await?;
-        cx.out.put(&format!(
-            "{}: at revision {found}, was once at {once}: what is not settled is in doubt now",
-            line(session.as_str())
-        ));
-        views.push(RestoredView { session: session.to_string(), found: found.value(), once: once.value() });
+        let (found, once, known) = standing(cx, &engine, &store, &session).await?;
+        if !dry_run {
+            let noted = engine.restore(&session, (once.0, once.1, once.2)).await;
+            noted.map_err(|e| fails::of_step(cx, &e, &session))?;
+        }
+        let place = match (known, found < once.0) {
+            (true, true) => format!("at revision {found}, was once at {}", once.0),
+            (true, false) => format!("at revision {found}, but not at the commit that it once had there"),
+            (false, _) => format!("at revision {found}; how far it once was is not known here"),
+        };
+        let now = if dry_run { "would be in doubt" } else { "is in doubt now" };
+        cx.out.put(&format!("{}: {place}: what is not settled {now}", line(session.as_str())));
+        views.push(RestoredView { session: session.to_string(), found: found.value(), once: once.0.value() });
     }
     if views.is_empty() {
         cx.out.note("surestep: no session is behind what it once was; nothing was changed");
     } else {
         cx.out.note(&format!(
-            "surestep: {} looks for what may have run, or asks",
+            "surestep: {} then looks for what may have run, or asks",
             tick(&cx.command(&["resume", "--all", "--wait"]))
         ));
     }
-    cx.out.object(&RestoredObject { schema: "surestep.restored/1", exit: exit::DONE, sessions: views });
-    Ok(exit::DONE)
+    for view in views.iter().filter(|view| view.found == 0) {
+        cx.out.note(&format!(
+            "surestep: the plan of {} is lost with its journal: {} offers it again, and looks or asks before it runs",
+            tick(&view.session),
+            tick(&cx.command(&["run", "PLAN", "--session", &view.session]))
+        ));
+    }
+    Ok(said(cx, views, dry_run))
+}
+
+fn said(cx: &Context, sessions: Vec<RestoredView>, dry_run: bool) -> u8 {
+    if dry_run {
+        cx.out.put(crate::dry::NOTHING);
+    }
+    cx.out.object(&RestoredObject { schema: "surestep.restored/1", exit: exit::DONE, dry_run, sessions });
+    exit::DONE
 }
 
 /// Refuses a session whose lost commits handed it off: it lives elsewhere, and must not go on here as well.
@@ -117,31 +148,30 @@ pub(crate) fn behind(cx: &Context, store: &FileStore) -> Result<Vec<SessionId>, 
     Ok(behind)
 }
 
-/// Writes the entry. Where no mark is known (another machine), a person's word that there was more is enough.
-async fn note(
+/// Where a session stands, where it once stood, and whether a mark says so. Where no mark is known (another machine), a
+/// person's word that there was more is enough.
+async fn standing(
     cx: &Context,
     engine: &Engine,
     store: &FileStore,
     session: &SessionId,
-) -> Result<(Revision, Revision), Fail> {
+) -> Result<(Revision, (Revision, Epoch, Option<Digest>), bool), Fail> {
     let refuse = |e: &StepError| fails::of_step(cx, e, session);
     let behind = store.rolled_back(session).map_err(|e| fails::of_store(cx, &e, Some(session)))?;
-    let (found, once): (Revision, (Revision, Epoch, Option<Digest>)) = match behind {
+    Ok(match behind {
         Some(behind) => {
             let mark = behind.mark;
-            (behind.found, (mark.revision, mark.epoch, Some(mark.head)))
+            (behind.found, (mark.revision, mark.epoch, Some(mark.head)), true)
         }
         None => {
             let envelope = engine.read(session).await.map_err(|e| refuse(&e))?;
             let revision = envelope.session().revision;
-            (revision, (revision, envelope.session().epoch, None))
+            (revision, (revision, envelope.session().epoch, None), false)
         }
-    };
-    engine.restore(session, once).await.map_err(|e| refuse(&e))?;
-    Ok((found, once.0))
+    })
 }
 
-fn forget(cx: &Context, id: Option<&str>) -> Result<u8, Fail> {
+fn forget(cx: &Context, id: Option<&str>, dry_run: bool) -> Result<u8, Fail> {
     let gone = cx.options().find_gone(&cx.store).map_err(|e| fails::of_store(cx, &e, None))?;
     let shown = tick(&cx.store.to_string_lossy());
     let Some(gone) = gone else {
@@ -165,6 +195,10 @@ fn forget(cx: &Context, id: Option<&str>) -> Result<u8, Fail> {
             cx.out.put("if it is not lost, put it back instead; if it is, `fsck --restored` makes it anew and looks first");
             cx.out.note(&format!("surestep: nothing was changed; {} forgets it", tick(&apply)));
         }
+        Some(id) if id == gone.store && dry_run => {
+            cx.out.put(&format!("would forget that store {} was here, with {sessions}", gone.store));
+            cx.out.put(crate::dry::NOTHING);
+        }
         Some(id) if id == gone.store => {
             cx.options().forget_gone(&gone).map_err(|e| fails::of_store(cx, &e, None))?;
             cx.out.put(&format!("forgot that store {} was here", gone.store));
@@ -183,7 +217,7 @@ fn forget(cx: &Context, id: Option<&str>) -> Result<u8, Fail> {
         exit: exit::DONE,
         store: &gone.store,
         sessions: gone.sessions,
-        forgotten: id.is_some(),
+        forgotten: id.is_some() && !dry_run,
     });
     Ok(exit::DONE)
 }

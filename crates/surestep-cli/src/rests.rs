@@ -1,6 +1,6 @@
 //! From a rest to what a person reads: what happened, what was not done, and the exact next command.
 
-use surestep::core::{About, Operation, Session};
+use surestep::core::{About, Attempt, Operation, Session};
 use surestep::{End, Envelope, OpNumber, Question, Report, Rest, State, Wall, exit};
 
 use crate::context::Context;
@@ -43,18 +43,32 @@ pub(crate) fn of(cx: &Context, envelope: &Envelope, rest: &Rest, now: Wall) -> O
         Rest::NoPlan => Some(
             Fail::usage("SE0110", format!("session {} has no plan to go on with", tick(id)))
                 .state("nothing was started")
-                .next(cx.command(&["run", "PLAN", "--session", id])),
+                .next_if(
+                    cx.command(&["run", "PLAN", "--session", id]),
+                    match session.restored {
+                        Some(_) => "its journal was lost: what a plan may have run is looked for, or asked about, first",
+                        None => "with the path of a plan",
+                    },
+                ),
         ),
         Rest::HandedOff { to } => Some(
             Fail::new("SE0416", exit::HELD, format!("session {} was handed to store {}", tick(id), tick(to)))
                 .state("nothing was started here, and nothing can be")
-                .next_if(cx.command(&["show", id]), "what it did before"),
+                .nexts(Some(export_again(cx, id, to))),
         ),
         _ => Some(crate::fails::bug(Fail::new(
             "SE0001",
             exit::UNEXPECTED,
             "BUG: a rest that this version does not know",
         ))),
+    }
+}
+
+/// How to have the envelope of a session that was handed off once more, for the store that is to take it in.
+pub(crate) fn export_again(cx: &Context, id: &str, to: &str) -> Next {
+    Next {
+        command: cx.command(&["export", id, "--hand-off", to, "-o", &format!("{id}.json")]),
+        when: Some("writes its envelope once more; `surestep import` takes that in there".into()),
     }
 }
 
@@ -94,18 +108,19 @@ pub(crate) fn person(cx: &Context, session: &Session, question: &Question, now: 
     let op = question.op.to_string();
     let named = session.operation(question.op).map(view::named).unwrap_or_default();
     let began = question.since.map_or_else(String::new, |at| format!(", begun {}", when::at(at, now)));
+    let lost = question.attempt == Attempt::LOST;
+    let attempt = if lost {
+        "an attempt that a lost commit may have begun".to_owned()
+    } else {
+        format!("attempt {}{began}", question.attempt)
+    };
     match question.about {
         About::Landing => Fail::new("SE0412", exit::PERSON, format!("effect outcome unknown: {named}"))
             .why(match question.evidence.last() {
-                Some((_, fault)) => format!(
-                    "attempt {}{began}; what is known does not decide it: {}",
-                    question.attempt,
-                    view::fault_line(fault)
-                ),
-                None => format!(
-                    "attempt {}{began}; its owner ended before the outcome was recorded",
-                    question.attempt
-                ),
+                Some((_, fault)) => {
+                    format!("{attempt}; what is known does not decide it: {}", view::fault_line(fault))
+                }
+                None => format!("{attempt}; {}", view::unrecorded(lost)),
             })
             .state(format!("it may have landed, so it was not run again; {}", not_started(session)))
             .next_if(cx.command_because(&["resolve", id, &op, "--landed"]), "you see it there")
@@ -165,7 +180,7 @@ fn waiting_behind(session: &Session, op: OpNumber) -> String {
             format!("operation {} waits behind it", first.number)
         }
         (Some(first), Some(last)) => format!("operations {} to {} wait behind it", first.number, last.number),
-        _ => "no other operation was waiting".into(),
+        _ => "no other operation is left to start".into(),
     }
 }
 
@@ -194,6 +209,6 @@ pub(crate) fn not_started(session: &Session) -> String {
         (Some(first), Some(last)) => {
             format!("{} not started: {} to {}", count(idle.len(), "operation"), first.number, last.number)
         }
-        _ => "no other operation was waiting".into(),
+        _ => "no other operation is left to start".into(),
     }
 }

@@ -97,7 +97,10 @@ fn screen(cx: &Context, envelope: &Envelope, rest: &Rest, now: Wall) {
         head("", state);
     }
     for (n, next) in fail.next.iter().enumerate() {
-        head(if n == 0 { "next" } else { "" }, &next.command);
+        // A command with a word to fill in says with what.
+        let when = next.when.as_ref().filter(|_| next.command.contains(" PLAN"));
+        let when = when.map(|when| format!("  # {when}")).unwrap_or_default();
+        head(if n == 0 { "next" } else { "" }, &format!("{}{when}", next.command));
     }
 }
 
@@ -111,17 +114,16 @@ fn doubt(cx: &Context, operation: &Operation, now: Wall) {
         Some(attempt) => format!(", begun {}", when::at(attempt.at, now)),
         None => String::new(),
     };
-    let title = format!(
-        "doubt about operation {}, attempt {}{began}",
-        operation.number,
-        attempt.map_or(0, |a| a.number.value())
-    );
+    let number = attempt.map(|a| a.number).filter(|number| *number != surestep::core::Attempt::LOST);
+    let number = number.map_or_else(String::new, |number| format!(", attempt {number}"));
+    let title = format!("doubt about operation {}{number}{began}", operation.number);
     cx.out.put(&cx.out.ink(Ink::Doubt, &title));
     for (at, fault) in &operation.doubts {
         cx.out.put(&format!("  {}  {}", when::local(*at), view::fault_line(fault)));
     }
     if operation.doubts.is_empty() {
-        cx.out.put("  its owner ended before the outcome was recorded");
+        let lost = attempt.is_some_and(|a| a.number == surestep::core::Attempt::LOST);
+        cx.out.put(&format!("  {}", view::unrecorded(lost)));
     }
 }
 

@@ -220,10 +220,19 @@ pub(crate) const fn about(about: About) -> &'static str {
     }
 }
 
+/// Why an attempt without any evidence has no outcome.
+pub(crate) const fn unrecorded(lost: bool) -> &'static str {
+    if lost {
+        "what the journal said of it is lost"
+    } else {
+        "the process that ran it ended before its outcome was recorded"
+    }
+}
+
 /// How doubt about it would end.
 pub(crate) const fn recovery(class: RecoveryClass) -> &'static str {
     match class {
-        RecoveryClass::Ask => "a look-up asks the remote",
+        RecoveryClass::Ask => "a look-up finds out",
         RecoveryClass::Repeat => "it is sent again while the remote still knows its key",
         RecoveryClass::Halt => "nothing can be asked: a person answers",
     }

@@ -391,7 +391,7 @@ fn receipt(id: &str, how: &'static str) -> Receipt {
 
 /// How git ended, with the end of what it said.
 fn fault(code: &str, report: &Report) -> Fault {
-    let cut = if report.cut { ", cut at the deadline" } else { "" };
+    let cut = if report.cut { ", cut at the deadline or by a cancel" } else { "" };
     let said = tail(&report.stderr, SHOWN_BYTES);
     Fault::new(code, format!("`git push` ended with {:?}{cut}; it said: {}", report.exit, said.trim()))
 }

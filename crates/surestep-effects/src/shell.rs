@@ -271,7 +271,7 @@ fn fault(code: &str, report: &Report) -> Fault {
         Exit::Unknown(why) => why.clone(),
     };
     if report.cut {
-        message.push_str(", cut at the deadline");
+        message.push_str(", cut at the deadline or by a cancel");
     }
     for process in &report.survivors {
         message.push_str(&format!("; cannot be killed: {} (pid {})", process.command, process.pid));

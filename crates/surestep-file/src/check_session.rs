@@ -331,7 +331,8 @@ impl Looked {
         }
         if let (Some(bad), Some(first)) = (self.bad, beyond.first()) {
             let count = beyond.len();
-            let what = format!("{count} whole from here on, and of no use without commit {bad}");
+            let commits = if count == 1 { "commit" } else { "commits" };
+            let what = format!("{count} {commits} from here on: whole, but of no use without commit {bad}");
             self.damaged(&self.place.commit(*first), what, Remedy::Repair);
         }
     }

@@ -221,7 +221,9 @@ fn leave_note<D: Disk>(disk: &D, place: &Place) {
 fn holder<D: Disk>(disk: &D, place: &Place, session: &SessionId) -> Holder {
     let mut known = alive(disk, place, session);
     if known.is_empty() {
-        known.push("a process that left no note, or a child of one that is gone".into());
+        known.push(
+            "a process that left no note: most likely a command of a killed run that is still at work".into(),
+        );
     }
     Holder { what: known.join("; ") }
 }

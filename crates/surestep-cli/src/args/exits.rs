@@ -98,7 +98,7 @@ pub(super) const GC: &str = exits!(
 );
 
 pub(super) const FSCK: &str = exits!(
-    "Without --repair nothing is changed, made or locked: it is safe beside running sessions.\n\
+    "Without --repair, --restored or --forget=ID nothing is changed, made or locked: it is safe beside running sessions.\n\
     --repair deletes nothing: what is damaged is moved into STORE/aside, with a report. A journal that had to be cut \
     goes on in doubt: every operation that may have run is looked up, or asked about, before anything else.",
     codes: "0 nothing is damaged, or all of it is repaired · 2 refused · 6 held by another · 7 newer · 8 damaged · \

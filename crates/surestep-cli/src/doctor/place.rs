@@ -40,7 +40,13 @@ pub(super) async fn checks(cx: &Context) -> Vec<Check> {
         }
         Err(StoreError::Absent { .. }) => {
             let path = cx.store.to_string_lossy();
-            checks.push(Check::ok("store", format!("none yet at {}: the first `run` makes it", tick(&path))));
+            checks.push(Check::ok(
+                "store",
+                format!(
+                    "none yet at {}: the first `run`, `exec` or `import` makes it, and its id",
+                    tick(&path)
+                ),
+            ));
             None
         }
         Err(e) => {

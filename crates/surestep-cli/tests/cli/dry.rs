@@ -133,3 +133,31 @@ fn a_dry_resume_says_what_would_go_on_and_a_held_session_is_6() {
     let said = desk.run(&["resume", "s", "--dry-run"]).exits(0);
     assert!(said.stdout.contains("would start nothing: it is completed"), "{said:#?}");
 }
+
+#[test]
+fn a_restore_or_a_forgetting_that_is_only_tried_changes_nothing() {
+    let desk = Desk::new();
+    desk.plan("p.json", "s", &[shell("a", "echo x >> landed", LOCAL)]);
+    desk.run(&["run", "p.json"]).exits(0);
+    let (store, away) = (desk.path().join(".surestep"), desk.path().join("away"));
+    // The session's folder is gone.
+    std::fs::rename(store.join("sessions"), &away).unwrap();
+    std::fs::create_dir(store.join("sessions")).unwrap();
+    let before = tree(desk.path());
+    let said = desk.run(&["fsck", "--restored", "--dry-run"]).exits(0);
+    assert!(said.stdout.contains("s: at revision 0, was once at 2"), "{said:#?}");
+    assert!(said.stdout.contains("nothing was written or started"), "{said:#?}");
+    assert_eq!(tree(desk.path()), before);
+    // The whole store is gone.
+    std::fs::rename(&store, desk.path().join("gone")).unwrap();
+    let before = tree(desk.path());
+    let said = desk.run(&["fsck", "--restored", "--dry-run"]).exits(0);
+    assert!(said.stdout.contains("anew, with 1 session"), "{said:#?}");
+    let told = desk.run(&["fsck", "--forget"]).exits(0).stdout;
+    let id = told.split_whitespace().nth(1).unwrap();
+    let said = desk.run(&["fsck", &format!("--forget={id}"), "--dry-run"]).exits(0);
+    assert!(said.stdout.contains("would forget that store"), "{said:#?}");
+    assert_eq!(tree(desk.path()), before);
+    desk.run(&["run", "p.json"]).fails("SE0603");
+    desk.run(&["fsck", "--dry-run"]).fails("SE0101");
+}

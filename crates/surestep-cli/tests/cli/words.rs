@@ -65,7 +65,7 @@ fn a_cancelled_turn_is_13() {
     let desk = Desk::new();
     desk.plan("p.json", "s", &[asks("a", "echo x >> landed")]);
     let said = desk.run(&["run", "p.json"]).exits(4).fails("SE0411");
-    next_is(&said, "it was not started; no other operation was waiting");
+    next_is(&said, "it was not started; no other operation is left to start");
     let dry = desk.run(&["--json", "cancel", "s", "--because", "not today", "--dry-run"]).exits(0);
     next_is(&dry, "\"surestep.cancel/1\"");
     next_is(&dry, "\"n\": null");
@@ -271,4 +271,46 @@ fn a_cancel_cuts_the_command_that_runs_and_its_look_up_says_what_became_of_it() 
     assert!(!desk.path().join("slept").exists() && !desk.path().join("b").exists());
     let said = desk.run(&["show", "s"]).exits(0);
     assert!(said.stdout.contains("cancelled"), "{said:?}");
+}
+
+#[test]
+fn in_a_cancelled_turn_nobody_is_told_that_it_runs_again() {
+    let desk = Desk::new();
+    desk.plan("p.json", "s", &[shell("a", "exit 3", ""), shell("b", "true", "")]);
+    desk.run(&["run", "p.json"]).exits(4);
+    let said = desk.run(&["questions"]).exits(4);
+    assert!(said.stdout.contains("it runs again"), "{said:#?}");
+    desk.run(&["cancel", "s", "--because", "enough"]).exits(0);
+    let said = desk.run(&["questions"]).exits(4);
+    assert!(!said.stdout.contains("it runs again") && !said.stdout.contains("goes on"), "{said:#?}");
+    let said = desk.run(&["resolve", "s", "1", "--not-landed", "--now", "--because", "no trace"]).exits(0);
+    assert!(said.stdout.contains("it does not run again"), "{said:#?}");
+}
+
+#[test]
+fn a_misspelt_store_id_strands_no_session() {
+    let desk = Desk::new();
+    let asks = shell("a", "true", "").replace("\"body\"", "\"approval\":\"required\",\"body\"");
+    desk.plan("p.json", "s", &[asks]);
+    desk.run(&["run", "p.json"]).exits(4);
+    desk.run(&["export", "s", "--hand-off", "abc"]).fails("SE0101");
+    let id = "0123456789abcdef0123456789abcdef";
+    desk.run(&["export", "s", "--hand-off", id, "-o", "s.json"]).exits(0);
+    // What `show` says helps where the file was lost.
+    let said = desk.run(&["show", "s"]).exits(0);
+    assert!(said.stdout.contains(&format!("surestep export s --hand-off {id} -o s.json")), "{said:#?}");
+    let first = std::fs::read(desk.path().join("s.json")).unwrap();
+    desk.run(&["export", "s", "--hand-off", id, "-o", "s.json"]).exits(0);
+    assert_eq!(std::fs::read(desk.path().join("s.json")).unwrap(), first);
+}
+
+#[test]
+fn explain_offers_every_answer_or_none() {
+    let desk = Desk::new();
+    desk.plan("p.json", "s", &[shell("a", "true", ""), shell("b", "exit 3", "")]);
+    desk.run(&["run", "p.json"]).exits(4);
+    let said = desk.run(&["explain", "s", "2"]).exits(0).stdout;
+    assert!(["--landed", "--not-landed", "--skip"].iter().all(|word| said.contains(word)), "{said}");
+    let said = desk.run(&["explain", "s", "1"]).exits(0).stdout;
+    assert!(!said.contains("resolve") && said.contains("surestep questions"), "{said}");
 }
