@@ -85,10 +85,11 @@ impl Attempt {
 }
 
 impl OpNumber {
-    /// The place in a list that counts from 0.
+    /// The place in a list that counts from 0. A journal may be made to say 0, which is no operation's number: it names a
+    /// place that no list has.
     #[must_use]
     pub const fn index(self) -> usize {
-        self.0.saturating_sub(1) as usize
+        self.0.wrapping_sub(1) as usize
     }
 
     /// The number of the operation at a place that counts from 0.

@@ -1538,6 +1538,29 @@ fn a_commit_of_another_branch_does_not_fit() {
     assert!(earlier.is_on(theirs.load().session()));
 }
 
+/// The numbers begin at 1; a journal that says 0 does not mean the first operation (found by the fuzzer).
+#[test]
+fn operation_0_is_no_operation() {
+    let shelf = Shelf::lost(&ask());
+    let key = shelf.operation(1).bound.key;
+    let succeeded = |n: u32| {
+        Entry::from(entry::Succeeded {
+            op: op(n),
+            key,
+            attempt: Attempt::FIRST,
+            via: Via::Late,
+            receipt: landed(key),
+            by: None,
+            because: None,
+            request: None,
+            extra: Extra::default(),
+        })
+    };
+    let refused = shelf.load().take(forged(&shelf, vec![succeeded(0)])).unwrap_err();
+    assert!(matches!(refused, Misfit::NoSuchOperation { .. }), "{refused:?}");
+    shelf.load().take(forged(&shelf, vec![succeeded(1)])).unwrap();
+}
+
 /// The checker that every other test leans on finds what it is there for, in journals that the fold never saw.
 #[test]
 fn each_invariant_is_found_broken_without_the_fold() {
